@@ -1,0 +1,1 @@
+"""What builds environments: one file per kind of agent."""

@@ -1,0 +1,66 @@
+"""Everything this package raises on purpose.
+
+Two families matter to a caller: `ConfigurationError` is the user's to fix (exit code 4), and
+`InfrastructureError` is nobody's verdict (a pytest error, never a failure).
+Messages say what happened, the value, and what to do next.
+"""
+
+from __future__ import annotations
+
+
+__all__ = [
+    "ConfigurationError",
+    "DaemonUnavailableError",
+    "ImageError",
+    "InfrastructureError",
+    "ResearchEnvError",
+    "SandboxError",
+    "SourceError",
+    "StaleEnvironmentError",
+    "StoreError",
+    "SuiteError",
+]
+
+
+class ResearchEnvError(Exception):
+    """Root of all errors of pytest-researchenv."""
+
+
+class ConfigurationError(ResearchEnvError, ValueError):
+    """The user asked for something that cannot be done: a wrong option, name or combination."""
+
+
+class SuiteError(ConfigurationError):
+    """A suite's files are wrong; the message names the file, the key, the value and the fix."""
+
+
+class StaleEnvironmentError(ConfigurationError):
+    """A stored environment no longer matches what would be built today."""
+
+
+class InfrastructureError(ResearchEnvError, RuntimeError):
+    """Something outside the agent's environment broke, so no verdict is possible."""
+
+
+class DaemonUnavailableError(InfrastructureError, ConnectionError):
+    """No container engine answers; the message lists what was tried."""
+
+
+class SandboxError(InfrastructureError):
+    """A call to the container engine failed.
+
+    Whether the engine or the image is at fault is not known here: the caller repeats the call on the base image to
+    find out.
+    """
+
+
+class ImageError(InfrastructureError):
+    """A base image or a tool volume could not be made."""
+
+
+class SourceError(InfrastructureError, OSError):
+    """The pinned tree could not be had: network, checksum, missing commit."""
+
+
+class StoreError(InfrastructureError, OSError):
+    """The results folder could not be read or written."""

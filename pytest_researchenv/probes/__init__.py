@@ -1,0 +1,1 @@
+"""What decides the tiers: one file per tier."""

@@ -1,0 +1,67 @@
+"""The seam to a probe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from pytest_researchenv.model import Environment, Repository, Tier, TierResult
+from pytest_researchenv.sandbox.protocol import Mount, Sandbox
+
+
+__all__ = ["Probe", "ProbeTask", "Tree"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The pinned tree of a repository on the host: data, never executed.
+
+    Attributes:
+        root: folder that holds it; its `.git` has one commit with every file.
+        files: tracked paths, `/`-separated and relative to `root`, sorted.
+        digest: hash of the Git tree.
+    """
+
+    root: Path
+    files: tuple[str, ...]
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeTask:
+    """What a probe gets.
+
+    Attributes:
+        environment: the environment to judge.
+        repository: its repository.
+        tree: the pinned tree.
+        sandbox: where containers are made.
+        tools: the read-only volume with node and pyright (`sandbox/tools.py` has the paths in it).
+        log: called with all that the probe's containers print.
+        settings: name → value of options that tiers read (`c0_max_missing`).
+    """
+
+    environment: Environment
+    repository: Repository
+    tree: Tree
+    sandbox: Sandbox
+    tools: Mount
+    log: Callable[[bytes], None]
+    settings: Mapping[str, float]
+
+
+class Probe(Protocol):
+    """Decides one tier. It never touches the agent."""
+
+    @property
+    def tier(self) -> Tier:
+        """The tier it decides."""
+
+    def judge(self, task: ProbeTask) -> TierResult:
+        """Observe and decide.
+
+        Raises:
+            InfrastructureError: no verdict is possible, and the environment is not to blame.
+        """

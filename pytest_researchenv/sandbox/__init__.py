@@ -1,0 +1,1 @@
+"""Containers, images, read-only tool volumes and the reaper."""

@@ -1,0 +1,241 @@
+"""The seam to a container engine: what the rest of the package may ask of one."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import IO, Protocol
+
+
+__all__ = [
+    "Captured",
+    "Completed",
+    "Container",
+    "ContainerSpec",
+    "Limits",
+    "Mount",
+    "Network",
+    "Sandbox",
+    "Termination",
+]
+
+#: Head and tail kept of a process's output, in bytes each.
+CAPTURE_BYTES = 4 * 1024 * 1024
+
+
+class Network(StrEnum):
+    """What a container may reach."""
+
+    NONE = "none"
+    OPEN = "open"
+
+
+class Termination(StrEnum):
+    """How a process ended."""
+
+    EXITED = "exited"
+    SIGNALLED = "signalled"
+    OUT_OF_MEMORY = "out of memory"
+    TIMED_OUT = "timed out"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Resources of one container.
+
+    Attributes:
+        memory_bytes: memory and swap together.
+        cpus: processors, may be a fraction; None for all.
+        pids: processes and threads.
+        shm_bytes: size of /dev/shm (Docker's default of 64 MiB breaks data loaders).
+    """
+
+    memory_bytes: int = 16 * 1024**3
+    cpus: float | None = None
+    pids: int = 4096
+    shm_bytes: int = 1024**3
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A named volume, mounted read-only. Host folders are never mounted."""
+
+    volume: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerSpec:
+    """What to create a container from.
+
+    Attributes:
+        image: image id or reference; it must exist locally.
+        argv: main process. None: an idle process, so that work goes in by `Container.exec`.
+        environment: environment of the main process. With `argv` None it must be empty: it would be frozen.
+        workdir: working directory of the main process; empty: the image's.
+        network: what it may reach.
+        mounts: read-only volumes.
+        limits: resources.
+        labels: labels of the container beside our own.
+    """
+
+    image: str
+    argv: tuple[str, ...] | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    workdir: str = ""
+    network: Network = Network.NONE
+    mounts: tuple[Mount, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """A process's output, stdout and stderr interleaved, with the middle left out when it is long.
+
+    Attributes:
+        head: the first bytes.
+        tail: the last bytes; empty when `head` holds everything.
+        total: how many bytes were printed.
+    """
+
+    head: bytes
+    tail: bytes
+    total: int
+
+    @property
+    def omitted(self) -> int:
+        """Bytes between head and tail that were not kept."""
+        return self.total - len(self.head) - len(self.tail)
+
+    def text(self) -> str:
+        """All that was kept, decoded as UTF-8; bytes that are not become U+FFFD."""
+        if not self.omitted:
+            return (self.head + self.tail).decode(errors="replace")
+        middle = f"\n[... {self.omitted} bytes left out ...]\n"
+        return self.head.decode(errors="replace") + middle + self.tail.decode(errors="replace")
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A process that has ended.
+
+    Attributes:
+        argv: what ran.
+        termination: how it ended.
+        exit_code: the status that the engine reports (128 + n for signal n as a shell has it, 137 for a kill).
+        output: what it printed.
+        duration_s: wall time in seconds.
+    """
+
+    argv: tuple[str, ...]
+    termination: Termination
+    exit_code: int
+    output: Captured
+    duration_s: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ended by itself with code 0."""
+        return self.termination is Termination.EXITED and self.exit_code == 0
+
+    @property
+    def how(self) -> str:
+        """How it ended, in words."""
+        match self.termination:
+            case Termination.EXITED:
+                return f"exited with code {self.exit_code}"
+            case Termination.SIGNALLED:
+                return f"ended by signal {self.exit_code - 128}"
+            case Termination.OUT_OF_MEMORY:
+                return "killed: out of memory"
+            case Termination.TIMED_OUT:
+                return f"timed out after {self.duration_s:.0f} s"
+
+    @property
+    def command(self) -> str:
+        """The command as a shell line."""
+        return shlex.join(self.argv)
+
+
+class Container(Protocol):
+    """One container, from creation to removal. Every method raises `SandboxError` when the engine refuses."""
+
+    @property
+    def id(self) -> str:
+        """The engine's id."""
+
+    def put(self, path: str, archive: IO[bytes]) -> None:
+        """Unpack a tar stream below the folder `path`, which must exist. Works before `start`, too.
+
+        Every folder on the way that the archive names becomes a real folder: a link planted in its place is removed,
+        never followed. Name all of them, from `/` down, when the container is not trusted.
+        """
+
+    def get(self, path: str) -> AbstractContextManager[IO[bytes] | None]:
+        """Read the file or folder at `path` as a tar stream (not seekable); None where there is nothing.
+
+        The last component is not followed when it is a link: the archive then holds the link.
+        """
+
+    def start(self) -> None:
+        """Start an idle container (`argv` None)."""
+
+    def exec(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_s: float,
+        environment: Mapping[str, str] | None = None,
+        workdir: str = "",
+        on_output: Callable[[bytes], None] | None = None,
+        capture_bytes: int = CAPTURE_BYTES,
+    ) -> Completed:
+        """Run a command in a started idle container until it ends, or kill it and its group at the deadline."""
+
+    def run(
+        self,
+        *,
+        timeout_s: float,
+        on_output: Callable[[bytes], None] | None = None,
+        capture_bytes: int = CAPTURE_BYTES,
+    ) -> Completed:
+        """Start the main process of a container with `argv`, and wait for its end, or kill it at the deadline.
+
+        Files can still be read with `get` afterwards.
+        """
+
+    def stop(self) -> None:
+        """End every process in it, at once, from outside."""
+
+    def freeze(self, reference: str, *, labels: Mapping[str, str]) -> str:
+        """Make an image of a stopped container and return its id.
+
+        Entry point, command, environment, user and working directory are the base image's; labels are the base
+        image's with `labels` and our own.
+        """
+
+    def remove(self) -> None:
+        """Remove it with its processes and anonymous volumes. Removing twice is no error."""
+
+
+class Sandbox(Protocol):
+    """A container engine."""
+
+    def create(self, spec: ContainerSpec) -> Container:
+        """Create a container; nothing runs yet. The caller must `remove` it, best by `opened`."""
+
+    def opened(self, spec: ContainerSpec) -> AbstractContextManager[Container]:
+        """Create a container that is removed at the end of the block."""
+
+    def image_exists(self, image: str) -> bool:
+        """Whether the image is there, locally."""
+
+    def image_size(self, image: str) -> int:
+        """Size of an image in bytes, layers shared with others included."""
+
+    def remove_image(self, image: str) -> None:
+        """Remove an image. Removing twice is no error."""
