@@ -1,6 +1,6 @@
-"""Root conftest: what every test of this checkout may use."""
+"""Root conftest: what is no test is not looked at."""
 
 from __future__ import annotations
 
 
-pytest_plugins = ["pytester"]
+collect_ignore = ["fixtures"]

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 
 __all__ = [
+    "NO_SELF_REPORT",
     "Cause",
     "Environment",
     "EnvironmentKey",
@@ -47,7 +48,7 @@ class Tier(StrEnum):
     C5 = "C5"
 
     @property
-    def title(self) -> str:
+    def heading(self) -> str:
         """What the tier verifies, in the field's words."""
         return _TITLES[self]
 
@@ -300,6 +301,10 @@ class Repository:
     def workdir(self) -> str:
         """Absolute path of the repository in every container."""
         return f"/workspace/{self.slug}"
+
+
+#: The problem of an environment whose agent wrote no self-report at all.
+NO_SELF_REPORT = "the agent left no self-report"
 
 
 # --- environments -----------------------------------------------------------------------------------------

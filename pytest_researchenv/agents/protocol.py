@@ -32,7 +32,7 @@ class AgentTask:
     container: Container
     environment: Mapping[str, str]
     timeout_s: float
-    transcript: Callable[[bytes], None]
+    transcript: Callable[[bytes], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,10 @@ class Agent(Protocol):
     @property
     def name(self) -> str:
         """The name users select it by."""
+
+    @property
+    def free(self) -> bool:
+        """Whether its work costs no money, so that a lost environment may be built again unasked."""
 
     def inputs(self, repository: Repository) -> Mapping[str, str]:
         """What of the agent shapes an environment: name → digest or value."""

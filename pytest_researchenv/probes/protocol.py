@@ -48,7 +48,7 @@ class ProbeTask:
     tree: Tree
     sandbox: Sandbox
     tools: Mount
-    log: Callable[[bytes], None]
+    log: Callable[[bytes], object]
     settings: Mapping[str, float]
 
 

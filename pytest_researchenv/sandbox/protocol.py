@@ -191,7 +191,7 @@ class Container(Protocol):
         timeout_s: float,
         environment: Mapping[str, str] | None = None,
         workdir: str = "",
-        on_output: Callable[[bytes], None] | None = None,
+        on_output: Callable[[bytes], object] | None = None,
         capture_bytes: int = CAPTURE_BYTES,
     ) -> Completed:
         """Run a command in a started idle container until it ends, or kill it and its group at the deadline."""
@@ -200,7 +200,7 @@ class Container(Protocol):
         self,
         *,
         timeout_s: float,
-        on_output: Callable[[bytes], None] | None = None,
+        on_output: Callable[[bytes], object] | None = None,
         capture_bytes: int = CAPTURE_BYTES,
     ) -> Completed:
         """Start the main process of a container with `argv`, and wait for its end, or kill it at the deadline.

@@ -1,0 +1,281 @@
+"""Source distributions: find them on the package index that pip uses, check them, lay them out. Nothing is executed."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO
+from urllib.parse import urlsplit
+
+import requests
+from packaging.version import InvalidVersion, Version
+from pypi_simple import (
+    PYPI_SIMPLE_ENDPOINT,
+    DistributionPackage,
+    NoSuchProjectError,
+    PyPISimple,
+    UnsupportedContentTypeError,
+    UnsupportedRepoVersionError,
+)
+from requests.adapters import HTTPAdapter
+from urllib3.util import Retry
+
+from pytest_researchenv.errors import SourceError
+from pytest_researchenv.model import PypiSource
+
+
+__all__ = ["download", "unpack"]
+
+_TIMEOUT_S = (10.0, 60.0)
+_CONFIG_TIMEOUT_S = 30.0
+
+# Far above any sdist, and what a small archive could unpack to has no bound of its own.
+_MAX_BYTES = 8 * 1024**3
+_INDEX_ERRORS = (requests.RequestException, UnsupportedContentTypeError, UnsupportedRepoVersionError, ValueError)
+
+
+@dataclass(frozen=True, slots=True)
+class _Index:
+    """Where packages come from.
+
+    Attributes:
+        urls: indexes over HTTP, in order.
+        proxy: proxy for all of them; empty: as the environment says.
+        certificate: CA bundle; empty: as the environment says.
+    """
+
+    urls: tuple[str, ...]
+    proxy: str
+    certificate: str
+
+
+def download(source: PypiSource, target: Path) -> None:
+    """Download a source distribution from the first index that has it, and check its digest.
+
+    Args:
+        source: what to download.
+        target: file to write.
+
+    Raises:
+        SourceError: no index has it, or it is not what was pinned; the message says what each index answered.
+    """
+    answers: list[str] = []
+    index = _index(_pip_configuration())
+    with _session(index) as session:
+        for url in index.urls:
+            try:
+                answer = _download_from(url, session, source, target)
+            except NoSuchProjectError:
+                answer = f"does not know {source.pypi}"
+            except _INDEX_ERRORS as error:
+                answer = str(error)
+            if not answer:
+                return
+            answers.append(f"{_without_secrets(url)}: {_without_secrets(answer)}")
+    tried = "\n  ".join(answers) or "no index that is reached over HTTP is configured for pip"
+    raise SourceError(f"the sdist of {source.pypi} {source.version} cannot be had:\n  {tried}")
+
+
+def _download_from(url: str, session: requests.Session, source: PypiSource, target: Path) -> str:
+    """Download from one index; return what was wrong, nothing when all is well."""
+    client = PyPISimple(url, session=session)
+    packages = client.get_project_page(source.pypi, timeout=_TIMEOUT_S).packages
+    sdists = [package for package in packages if package.package_type == "sdist" and package.version]
+    candidates = [package for package in sdists if _same_version(str(package.version), source.version)]
+    if not candidates:
+        versions = ", ".join(sorted({str(package.version) for package in sdists})[-10:]) or "none at all"
+        return f"has no sdist of version {source.version}; it has sdists of: {versions}"
+    problem = ""
+    for package in candidates:
+        problem = _download_package(client, package, source, target)
+        if not problem:
+            break
+    return problem
+
+
+def _download_package(client: PyPISimple, package: DistributionPackage, source: PypiSource, target: Path) -> str:
+    announced = package.digests.get("sha256", source.sha256)
+    if announced != source.sha256:
+        return f"{package.filename} has the sha256 {announced} there, but {source.sha256} is pinned"
+    client.download_package(package, target, verify=False, timeout=_TIMEOUT_S)
+    with target.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != source.sha256:
+        target.unlink()
+        return f"{package.filename} came with the sha256 {found}, but {source.sha256} is pinned"
+    return ""
+
+
+def _same_version(found: str, wanted: str) -> bool:
+    try:
+        return Version(found) == Version(wanted)
+    except InvalidVersion:
+        return found == wanted
+
+
+def _session(index: _Index) -> requests.Session:
+    # The rest comes from the environment, as in pip: proxies, netrc, REQUESTS_CA_BUNDLE.
+    session = requests.Session()
+    adapter = HTTPAdapter(max_retries=Retry(total=2, backoff_factor=0.3, status_forcelist=(502, 503, 504)))
+    session.mount("https://", adapter)
+    session.mount("http://", adapter)
+    if index.proxy:
+        session.proxies = {"http": index.proxy, "https": index.proxy}
+    if index.certificate:
+        session.verify = index.certificate
+    return session
+
+
+def _index(configuration: Mapping[str, str]) -> _Index:
+    urls = [configuration.get("index-url") or PYPI_SIMPLE_ENDPOINT, *configuration.get("extra-index-url", "").split()]
+    if configuration.get("no-index", "").lower() in {"1", "true", "yes", "on"}:
+        urls = []
+    return _Index(
+        # An index of local files serves pip alone.
+        urls=tuple(dict.fromkeys(url for url in urls if urlsplit(url).scheme in {"http", "https"})),
+        proxy=configuration.get("proxy", ""),
+        certificate=configuration.get("cert", ""),
+    )
+
+
+def _pip_configuration() -> dict[str, str]:
+    """Ask pip, since it alone knows all the files; where there is no pip, read the environment."""
+    # 0.5 s, once for each sdist that the cache lacks.
+    for pip in ([sys.executable, "-m", "pip"], ["pip"], ["pip3"]):
+        try:
+            done = subprocess.run(
+                [*pip, "config", "list"],
+                capture_output=True,
+                stdin=subprocess.DEVNULL,
+                text=True,
+                timeout=_CONFIG_TIMEOUT_S,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if done.returncode == 0:
+            return _configured(done.stdout)
+    return _environment()
+
+
+def _environment() -> dict[str, str]:
+    return {
+        name.removeprefix("PIP_").lower().replace("_", "-"): value
+        for name, value in os.environ.items()
+        if name.startswith("PIP_")
+    }
+
+
+def _configured(listing: str) -> dict[str, str]:
+    """Read `pip config list`; the environment goes before a command's section, and that before the global one."""
+    sections: dict[str, dict[str, str]] = {"global": {}, "install": {}, "download": {}, ":env:": {}}
+    for line in listing.splitlines():
+        key, _, value = line.partition("=")
+        section, _, name = key.rpartition(".")
+        if section in sections:
+            sections[section][name] = str(ast.literal_eval(value))
+    return {name: value for section in sections.values() for name, value in section.items()}
+
+
+def _without_secrets(text: str) -> str:
+    """Remove user names and passwords from the URLs in a text."""
+    return re.sub(r"(?<=://)[^/@\s]*@", "", text)
+
+
+# --- laying out -------------------------------------------------------------------------------------------
+
+
+def unpack(archive: Path, target: Path) -> None:
+    """Lay out a source distribution, without its top folder.
+
+    Not by `extractall(filter="data")`: Python 3.11.2 (Debian 12) does not have it, and before 3.11.13 it can be led
+    outside (CVE-2025-4517). Here nothing can, by construction: the folder is new, every file and folder is made before
+    the first link, and no link stands in the way of another. Components named `.git` are left out, since Git would obey
+    the configuration in them.
+
+    Args:
+        archive: a tar archive, compressed or not.
+        target: new folder.
+
+    Raises:
+        SourceError: it is no archive, or holds what a source distribution must not: more than one top folder, paths or
+            links that lead outside, devices.
+    """
+    target.mkdir()
+    try:
+        with tarfile.open(archive, "r:*") as members:
+            _unpack(members, target)
+    except (tarfile.TarError, EOFError, LookupError, OSError, RecursionError, ValueError, zlib.error) as error:
+        raise SourceError(f"the sdist {archive.name} cannot be unpacked: {error}") from error
+
+
+def _unpack(members: tarfile.TarFile, target: Path) -> None:
+    links: dict[Path, str] = {}
+    times: dict[Path, int] = {}
+    tops: set[str] = set()
+    total = 0
+    for member in members:
+        top, path = _inside(member)
+        tops.add(top)
+        total += member.size
+        if len(tops) > 1 or total > _MAX_BYTES:
+            raise ValueError(f"it has several top folders, {sorted(tops)}, or more than {_MAX_BYTES} bytes")
+        if any(part.lower() == ".git" for part in path.parts):
+            continue
+        place = target / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if member.isdir():
+            place.mkdir(exist_ok=True)
+        elif member.issym():
+            links[place] = member.linkname
+        elif member.type in {tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.LNKTYPE}:
+            _write(members.extractfile(member), place, executable=bool(member.mode & 0o100))
+            times[place] = int(member.mtime)
+        else:
+            raise ValueError(f"{member.name!r} is a device or another special file")
+    if not tops:
+        raise ValueError("it is empty")
+    _link(links, target)
+    for place, time in times.items():
+        os.utime(place, (time, time), follow_symlinks=False)
+
+
+def _link(links: Mapping[Path, str], target: Path) -> None:
+    """Make the links, and refuse them all when one leads out of the tree, as pip does."""
+    for place, link in links.items():
+        place.symlink_to(link)
+    # Only now, since a link may lead through others.
+    inside = os.path.realpath(target)
+    for place, link in links.items():
+        if link.startswith("/") or os.path.commonpath([inside, os.path.realpath(place)]) != inside:
+            raise ValueError(f"the link {place.relative_to(target).as_posix()!r} leads outside: {link!r}")
+
+
+def _inside(member: tarfile.TarInfo) -> tuple[str, PurePosixPath]:
+    """Return the top folder of a member and its path below."""
+    path = PurePosixPath(member.name)
+    if path.is_absolute() or ".." in path.parts or not path.parts:
+        raise ValueError(f"the path {member.name!r} leads outside")
+    if len(path.parts) == 1 and not member.isdir():
+        raise ValueError(f"{member.name!r} lies beside the top folder")
+    return path.parts[0], PurePosixPath(*path.parts[1:])
+
+
+def _write(stream: IO[bytes] | None, place: Path, *, executable: bool) -> None:
+    if stream is None:
+        raise ValueError(f"a hard link to {place.name!r} leads nowhere")
+    # A name that comes twice replaces the first, as in tar; nothing but files and folders is there yet.
+    place.unlink(missing_ok=True)
+    with place.open("xb") as file:
+        shutil.copyfileobj(stream, file)
+    place.chmod(0o755 if executable else 0o644)

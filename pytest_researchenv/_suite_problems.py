@@ -1,0 +1,368 @@
+"""What can be wrong with a suite, one sentence each."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path, PurePosixPath
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import InvalidVersion, Version
+from pydantic import ValidationError
+
+from pytest_researchenv.model import (
+    Evidence,
+    FileEvidence,
+    GitSource,
+    ImportPolicy,
+    JsonEvidence,
+    PathSource,
+    PypiSource,
+    Repository,
+    Source,
+    Tier,
+    TierSpec,
+)
+
+
+__all__ = ["FRAMEWORKS", "PLACEHOLDERS", "Problem", "repository_problems", "suite_problems", "validation_problems"]
+
+#: What `{…}` may name in a command, a working directory, an environment variable or an evidence path.
+PLACEHOLDERS = ("python", "repo", "out", "device", "nproc")
+
+#: Frameworks that C2 knows how to ask.
+FRAMEWORKS = ("torch", "tensorflow", "jax")
+
+#: Tiers that run the repository's own code; the others are the harness's own.
+_LAUNCHED = (Tier.C1, Tier.C3, Tier.C4)
+
+_SLUG = re.compile(r"[A-Za-z0-9._-]+")
+_PROJECT = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
+_TIER = re.compile(r"c[0-5]", re.IGNORECASE)
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SHOWN = 80
+
+_SOURCES: dict[str, type] = {"git": GitSource, "pypi": PypiSource, "path": PathSource}
+_TABLES: dict[str, type] = {
+    "imports": ImportPolicy,
+    "evidence": Evidence,
+    "files": FileEvidence,
+    "json": JsonEvidence,
+} | {kind.__name__: kind for kind in _SOURCES.values()}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong.
+
+    Attributes:
+        file: where.
+        key: dotted key in it; empty for the file as a whole.
+        text: what is wrong, with the value and the fix.
+    """
+
+    file: Path
+    key: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.key}: {self.text}" if self.key else f"{self.file}: {self.text}"
+
+
+# --- what pydantic found ----------------------------------------------------------------------------------
+
+
+def validation_problems(file: Path, root: type, raw: Mapping[str, object], error: ValidationError) -> Iterator[Problem]:
+    """Say in words what pydantic found.
+
+    Args:
+        file: the file that was read.
+        root: the dataclass that its top level becomes.
+        raw: what the file holds.
+        error: what pydantic found.
+    """
+    source = _source_kind(raw)
+    seen: set[str] = set()
+    for detail in error.errors(include_url=False):
+        location = detail["loc"]
+        if len(location) > 1 and location[0] == "source" and location[1] != source:
+            if source:
+                continue  # Pydantic tried all three kinds of source.
+            key, text = "source", _source_choice(raw.get("source"))
+        else:
+            key = _dotted(location)
+            text = _text(detail["type"], detail["msg"], location, detail["input"], root)
+        # A value that may be of several types has one entry for each.
+        if key not in seen:
+            seen.add(key)
+            yield Problem(file, key, text)
+
+
+def _source_kind(raw: Mapping[str, object]) -> str:
+    """Tell by its keys which kind of source is meant; empty when it is not exactly one."""
+    source = raw.get("source")
+    kinds = [kind.__name__ for key, kind in _SOURCES.items() if isinstance(source, dict) and key in source]
+    return kinds[0] if len(kinds) == 1 else ""
+
+
+def _source_choice(source: object) -> str:
+    meant = "give git and commit; or pypi, version and sha256; or path"
+    if not isinstance(source, dict):
+        return f"{_shown(source)} is no table: {meant}"
+    keys = [key for key in _SOURCES if key in source]
+    return (
+        f"{' and '.join(keys)} exclude one another: {meant}" if keys else f"{_shown(source)} names no source: {meant}"
+    )
+
+
+def _dotted(location: Sequence[int | str]) -> str:
+    """Return a location in the words of the file: `tiers.C1.evidence.files[0].path`."""
+    parts: list[str] = []
+    for index, part in enumerate(location):
+        if isinstance(part, int):
+            parts[-1] += f"[{part}]"
+        elif part == "[key]" or (index == 1 and part in _TABLES and location[0] == "source"):
+            continue
+        else:
+            parts.append(part)
+            if part == "equals":
+                break
+    return ".".join(parts)
+
+
+def _text(kind: str, message: str, location: Sequence[int | str], value: object, root: type) -> str:
+    if kind == "unexpected_keyword_argument":
+        known = [field.name for field in fields(_table(location, root)) if (root, field.name) != (Repository, "folder")]
+        return f"unknown key (value {_shown(value)}){_nearest(str(location[-1]), known)}"
+    if kind == "missing":
+        return "missing"
+    if kind == "value_error":
+        return message.removeprefix("Value error, ")
+    if location[-1] == "[key]":
+        return f"unknown name{_nearest(str(value), [tier.value for tier in Tier])}"
+    if "equals" in location:
+        return f"must be true, false, a number or a string, not {_shown(value)}"
+    words = message.replace("Input should be", "must be").replace("a valid array", "a list")
+    return f"{words}, not {_shown(value)}"
+
+
+def _table(location: Sequence[int | str], root: type) -> type:
+    """Return the dataclass that the last key of a location is a field of."""
+    names = [part for part in location[:-1] if isinstance(part, str)]
+    if not names:
+        return root
+    return _TABLES.get(names[-1], TierSpec)
+
+
+# --- what types cannot say --------------------------------------------------------------------------------
+
+
+def suite_problems(folder: Path, repositories: Sequence[Repository]) -> Iterator[Problem]:
+    """Say what is wrong with a suite as a whole.
+
+    Args:
+        folder: the suite's folder.
+        repositories: those of its repositories that could be read.
+    """
+    for subfolder in sorted(path for path in folder.glob("*/") if not path.name.startswith(("_", "."))):
+        # A misspelt repo.toml must not make a repository vanish.
+        if not (subfolder / "repo.toml").exists() and (
+            (subfolder / "oracle.sh").exists() or any(subfolder.glob("*.t*ml"))
+        ):
+            yield Problem(subfolder, "", "has no repo.toml, but files of a repository: add it, or remove the folder")
+    by_slug: dict[str, Repository] = {}
+    for repository in repositories:
+        first = by_slug.setdefault(repository.slug.casefold(), repository)
+        if first is not repository:
+            yield Problem(
+                Path(repository.folder, "repo.toml"),
+                "name",
+                f"{repository.name!r} has the same short name as {first.name!r} ({first.folder}): "
+                "ids and folders are made of it, so it must be unique in a suite",
+            )
+
+
+def repository_problems(file: Path, repository: Repository) -> Iterator[Problem]:
+    """Say what is wrong with a repository.
+
+    Args:
+        file: its `repo.toml`.
+        repository: what was read from it.
+    """
+    for key, text in _repository(repository):
+        yield Problem(file, key, text)
+    for tier, spec in sorted(repository.tiers.items()):
+        for key, text in _tier(repository, tier, spec):
+            yield Problem(file, f"tiers.{tier}.{key}" if key else f"tiers.{tier}", text)
+
+
+def _repository(repository: Repository) -> Iterator[tuple[str, str]]:
+    yield from _name(repository)
+    yield from _source(repository.source)
+    try:
+        SpecifierSet(repository.python)
+    except InvalidSpecifier:
+        yield "python", f"{repository.python!r} is no version specifier; write it like '>=3.10' or '>=3.10,<3.13'"
+    for framework in repository.frameworks:
+        if framework not in FRAMEWORKS:
+            yield "frameworks", f"unknown framework {framework!r}{_nearest(framework, FRAMEWORKS)}"
+    total = repository.imports.published_total
+    if total is not None and total < 1:
+        yield "imports.published_total", f"must be at least 1, not {total}; leave it out when there is none"
+    for name, reason in repository.imports.unsatisfiable.items():
+        if not name.isidentifier():
+            yield f"imports.unsatisfiable.{name}", "must be a top-level import name, without dots or dashes"
+        if not reason.strip():
+            yield f"imports.unsatisfiable.{name}", "needs a reason: why can no environment satisfy this import?"
+    if not repository.tiers:
+        yield "tiers", "missing: without a table [tiers.C0] … nothing is verified"
+
+
+def _name(repository: Repository) -> Iterator[tuple[str, str]]:
+    slug = repository.slug
+    parts = repository.name.split("/")
+    if len(parts) > 2 or not all(_SLUG.fullmatch(part) and set(part) != {"."} for part in parts):  # noqa: PLR2004
+        yield "name", f"{repository.name!r} must be NAME or OWNER/NAME in letters, digits, '.', '_' and '-'"
+    elif match := _TIER.search(slug):
+        text = (
+            f"{slug!r} contains {match.group()!r}: `-k {match.group().upper()}` would select every test of it, since "
+            "-k matches parts of names without regard to case; choose another name"
+        )
+        yield "name", text
+
+
+def _source(source: Source) -> Iterator[tuple[str, str]]:
+    if not isinstance(source, PypiSource):
+        return
+    if not _PROJECT.fullmatch(source.pypi):
+        yield "source.pypi", f"{source.pypi!r} is no name of a project on a package index"
+    try:
+        Version(source.version)
+    except InvalidVersion:
+        yield "source.version", f"{source.version!r} is no version: give exactly one, like '0.5.5'"
+
+
+def _tier(repository: Repository, tier: Tier, spec: TierSpec) -> Iterator[tuple[str, str]]:
+    if tier in _LAUNCHED and spec.supported:
+        if not spec.argv and not spec.probe:
+            yield "", "needs argv or probe: how is the repository's own code started?"
+        if spec.evidence.empty:
+            yield "evidence", "missing: exit code 0 alone never passes; demand files, json values or output patterns"
+    elif tier not in _LAUNCHED and (spec.argv or spec.probe or not spec.evidence.empty):
+        yield "", f"{tier} is probed by the harness itself: remove argv, probe and evidence"
+    if spec.probe and (text := _probe(Path(repository.folder), spec.probe)):
+        yield "probe", text
+    if not math.isfinite(spec.timeout_s):
+        yield "timeout_s", f"must be a finite number of seconds, not {spec.timeout_s}"
+    yield from _placeholders(spec)
+    yield from _environment(spec)
+    for key, text in (*_files(spec.evidence), *_output(spec.evidence), *_counts(tier, spec.evidence)):
+        yield f"evidence.{key}", text
+
+
+def _placeholders(spec: TierSpec) -> Iterator[tuple[str, str]]:
+    for key, value in _templates(spec):
+        for name in _PLACEHOLDER.findall(value):
+            if name not in PLACEHOLDERS:
+                yield key, f"unknown placeholder {{{name}}} in {_shown(value)}{_nearest(name, PLACEHOLDERS)}"
+
+
+def _environment(spec: TierSpec) -> Iterator[tuple[str, str]]:
+    for name in spec.environment:
+        if not _VARIABLE.fullmatch(name):
+            yield "environment", f"{name!r} is no name of a variable"
+        elif name.startswith("RESEARCHENV_"):
+            yield "environment", f"{name} is set by the harness: names that start with RESEARCHENV_ are its own"
+
+
+def _probe(folder: Path, probe: str) -> str:
+    """Say what is wrong with a probe script; nothing when it is fine."""
+    file = folder / probe
+    if PurePosixPath(probe).is_absolute() or not file.resolve().is_relative_to(folder.resolve()):
+        return f"{probe!r} lies outside the repository's folder {folder}"
+    if not file.is_file():
+        present = [path.relative_to(folder).as_posix() for path in folder.rglob("*.py")]
+        return f"no file {file}{_nearest(probe, present)}"
+    if file.suffix != ".py":
+        return f"{probe!r} must be a Python script (*.py)"
+    return ""
+
+
+def _templates(spec: TierSpec) -> Iterator[tuple[str, str]]:
+    """Every value in which placeholders are filled in, with its key."""
+    for index, argument in enumerate(spec.argv):
+        yield f"argv[{index}]", argument
+    yield "workdir", spec.workdir
+    for name, value in spec.environment.items():
+        yield f"environment.{name}", value
+    for index, file in enumerate(spec.evidence.files):
+        yield f"evidence.files[{index}].path", file.path
+    for index, value_of in enumerate(spec.evidence.json):
+        yield f"evidence.json[{index}].path", value_of.path
+
+
+def _files(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    for index, file in enumerate(evidence.files):
+        yield from _path(f"files[{index}]", file.path)
+        if file.min_bytes < 0:
+            yield f"files[{index}].min_bytes", f"must not be negative: {file.min_bytes}"
+    for index, demand in enumerate(evidence.json):
+        yield from _path(f"json[{index}]", demand.path)
+        yield from _bounds(f"json[{index}]", demand)
+
+
+def _output(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    for index, pattern in enumerate(evidence.output):
+        try:
+            demands_nothing = re.compile(pattern, re.MULTILINE).search("")
+        except re.error as error:
+            yield f"output[{index}]", f"{pattern!r} is no regular expression: {error}"
+        else:
+            if demands_nothing:
+                yield f"output[{index}]", f"{pattern!r} matches an empty output, so it demands nothing"
+
+
+def _counts(tier: Tier, evidence: Evidence) -> Iterator[tuple[str, str]]:
+    for key, count, tiers in (
+        ("devices", evidence.devices, (Tier.C3, Tier.C4)),
+        ("ranks", evidence.ranks, (Tier.C4,)),
+    ):
+        if count < 0:
+            yield key, f"must not be negative: {count}"
+        if count > 0 and tier not in tiers:
+            yield key, f"{key} = {count} cannot be seen in {tier}, only in {' and '.join(tiers)}"
+
+
+def _path(key: str, path: str) -> Iterator[tuple[str, str]]:
+    if not path.startswith("{out}/") or ".." in path.split("/"):
+        yield f"{key}.path", f"{path!r} must lie in the output folder: start it with {{out}}/"
+
+
+def _bounds(key: str, demand: JsonEvidence) -> Iterator[tuple[str, str]]:
+    if not demand.field or "" in demand.field.split("."):
+        yield f"{key}.field", f"{demand.field!r} must be keys joined by dots"
+    bounds = [bound for bound in (demand.min, demand.max) if bound is not None]
+    if demand.equals is not None and bounds:
+        yield key, "give equals, or min and max, not both"
+    if any(bound != bound for bound in bounds):  # noqa: PLR0124 - this is how nan shows
+        yield key, "nan is no bound: nothing compares with it"
+    if demand.min is not None and demand.max is not None and demand.min > demand.max:
+        yield key, f"min {demand.min} is larger than max {demand.max}"
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    """Return the end of a sentence about an unknown name: the nearest one, and all there are."""
+    names = list(known)
+    folded = {candidate.casefold(): candidate for candidate in names}
+    near = difflib.get_close_matches(name.casefold(), folded, n=1)
+    meant = f"; did you mean {folded[near[0]]!r}?" if near else ""
+    return f"{meant} (known: {', '.join(names)})" if names else ""
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

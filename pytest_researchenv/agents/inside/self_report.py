@@ -1,0 +1,42 @@
+"""Write an honest self-report: `PYTHON -I self_report.py ENV_TOOL ENV_NAME NOTES`, run by the interpreter it is about.
+
+Standard library only; prints the report as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+
+
+def torch_facts() -> dict[str, object]:
+    """What torch says of itself and of the devices; nothing is claimed where it cannot be imported."""
+    try:
+        import torch  # type: ignore[import-not-found] # noqa: PLC0415 - may be missing, which is a fact to report
+    except Exception as error:  # noqa: BLE001 - a broken torch raises anything at all
+        print(f"torch cannot be imported: {error!r}", file=sys.stderr)
+        return {"torch_version": None, "cuda_available": False, "gpu_count": 0}
+    return {
+        "torch_version": torch.__version__,
+        "cuda_available": torch.cuda.is_available(),
+        "gpu_count": torch.cuda.device_count(),
+    }
+
+
+def main(env_tool: str, env_name: str, notes: str) -> None:
+    """Print the nine fields."""
+    report = {
+        "python_path": sys.executable,
+        "python_version": platform.python_version(),
+        **torch_facts(),
+        "ddp_expected_ok": None,
+        "env_tool": env_tool,
+        "env_name": env_name,
+        "notes": notes,
+    }
+    print(json.dumps(report, indent=2))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:4])

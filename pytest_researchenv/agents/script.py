@@ -1,0 +1,86 @@
+"""Agents that are shell scripts: the known-good recipe of a suite, and the agent that does nothing."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import final
+
+from pytest_researchenv.agents.protocol import REPORT_PATH, AgentTask, Telemetry
+from pytest_researchenv.errors import SuiteError
+from pytest_researchenv.model import Repository
+
+
+__all__ = ["ScriptAgent", "noop_script", "oracle_script"]
+
+
+def oracle_script(repository: Repository) -> str:
+    """Return the repository's known-good recipe.
+
+    Raises:
+        SuiteError: the suite has none.
+    """
+    path = Path(repository.folder) / "oracle.sh"
+    try:
+        return path.read_text()
+    except OSError as error:
+        raise SuiteError(f"{repository.name} has no recipe for the oracle: {error}; write {path}") from error
+
+
+def noop_script(repository: Repository) -> str:
+    """Return a script that installs nothing and reports the bare interpreter, whatever the repository."""
+    del repository
+    return 'report /usr/bin/python3 system "" "nothing was installed"\n'
+
+
+@final
+class ScriptAgent:
+    """Runs a shell script in the container, as any agent would run commands.
+
+    The script is passed on the command line, so that no file of it is frozen. It may call
+    `report PYTHON ENV_TOOL ENV_NAME [NOTES]` to write an honest self-report.
+    """
+
+    __slots__ = ("_name", "_script")
+
+    def __init__(self, name: str, script: Callable[[Repository], str]) -> None:
+        self._name = name
+        self._script = script
+
+    @property
+    def name(self) -> str:
+        """The name users select it by."""
+        return self._name
+
+    @property
+    def free(self) -> bool:
+        """Scripts cost no money."""
+        return True
+
+    def inputs(self, repository: Repository) -> Mapping[str, str]:
+        """The digest of the script with all that runs around it."""
+        text = _inside("prologue.sh") + _inside("self_report.py") + self._script(repository)
+        return {"agent": f"{self._name} {hashlib.sha256(text.encode()).hexdigest()}"}
+
+    def work(self, task: AgentTask) -> Telemetry:
+        """Run the script until it ends, or until the deadline."""
+        completed = task.container.exec(
+            ["bash", "-c", _inside("prologue.sh") + self._script(task.repository)],
+            timeout_s=task.timeout_s,
+            environment={
+                **task.environment,
+                "HOME": "/root",
+                "DEBIAN_FRONTEND": "noninteractive",
+                "RESEARCHENV_REPORT": REPORT_PATH,
+                "RESEARCHENV_SELF_REPORT": _inside("self_report.py"),
+            },
+            workdir=task.repository.workdir,
+            on_output=task.transcript,
+        )
+        return Telemetry(ended=completed.how, numbers={"wall_s": round(completed.duration_s, 3)})
+
+
+def _inside(name: str) -> str:
+    return (resources.files("pytest_researchenv.agents") / "inside" / name).read_text()

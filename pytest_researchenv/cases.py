@@ -1,0 +1,61 @@
+"""Which tests there are: one case per agent and repository of a suite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pytest_researchenv.errors import SuiteError
+from pytest_researchenv.model import Repository
+from pytest_researchenv.options import chosen_agents
+
+
+__all__ = ["CASE", "Case", "case_of", "cases_for", "distinct_cases"]
+
+#: Name of the parameter that carries the case.
+CASE = "researchenv_case"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One agent at one repository; no agent when none was chosen and tests are only listed."""
+
+    agent: str | None
+    repository: Repository
+
+    @property
+    def id(self) -> str:
+        """What stands in the test's id."""
+        return f"{self.agent or 'no-agent'}-{self.repository.slug}"
+
+
+def cases_for(config: pytest.Config, folder: Path) -> list[Case]:
+    """Return the cases of the suite in a folder.
+
+    Raises:
+        pytest.UsageError: the suite's files are wrong.
+    """
+    # Reading suites needs pydantic, which must cost nothing where no suite is collected.
+    from pytest_researchenv.suite import load_suite  # noqa: PLC0415
+
+    try:
+        suite = load_suite(folder)
+    except SuiteError as error:
+        raise pytest.UsageError(str(error)) from error
+    agents: list[str | None] = [*chosen_agents(config)] or [None]
+    return [Case(agent, repository) for agent in agents for repository in suite.repositories]
+
+
+def case_of(item: pytest.Item) -> Case | None:
+    """Return the case of a test, or None when the test is none of ours."""
+    callspec = getattr(item, "callspec", None)
+    case = callspec.params.get(CASE) if callspec else None
+    return case if isinstance(case, Case) else None
+
+
+def distinct_cases(items: Iterable[pytest.Item]) -> list[Case]:
+    """Return the cases of some tests, each once, in order."""
+    return list({case.id: case for item in items if (case := case_of(item))}.values())

@@ -1,0 +1,69 @@
+"""The `researchenv` command."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from pytest_researchenv.errors import ResearchEnvError
+from pytest_researchenv.sandbox.daemon import connect
+from pytest_researchenv.sandbox.labels import Owner
+from pytest_researchenv.sandbox.reaper import reap
+from pytest_researchenv.shell import open_shell
+from pytest_researchenv.suite import find_suite, validate
+
+
+__all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; the exit code is 0 for success, 1 for a problem found, 2 for a wrong call."""
+    arguments = _parser().parse_args(argv)
+    try:
+        return int(arguments.run(arguments))
+    except ResearchEnvError as error:
+        Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(f"researchenv: {error}")
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="researchenv", description=sys.modules[__name__].__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    check = commands.add_parser("validate", help="check a suite's files without Docker, and print what it holds")
+    check.add_argument("suite", nargs="?", default="quickstart", help="a shipped suite's name, or a suite's folder")
+    check.set_defaults(run=_validate)
+
+    clean = commands.add_parser("reap", help="remove what dead runs left in the container engine")
+    clean.add_argument(
+        "--all", action="store_true", help="also frozen images, base images and tool volumes of this host"
+    )
+    clean.set_defaults(run=_reap)
+
+    shell = commands.add_parser("shell", help="open a shell in a copy of an environment, in the probe's world")
+    shell.add_argument("attempt", type=Path, help="folder of the attempt, as a failure message names it")
+    shell.add_argument("command", nargs=argparse.REMAINDER, help="command to run instead of a shell")
+    shell.set_defaults(run=_shell)
+    return parser
+
+
+def _validate(arguments: argparse.Namespace) -> int:
+    return 0 if validate(find_suite(arguments.suite), console=Console()) else 1
+
+
+def _reap(arguments: argparse.Namespace) -> int:
+    reaped = reap(connect(), everything=arguments.all, owner=Owner.current("reap"))
+    print(reaped)
+    return 0
+
+
+def _shell(arguments: argparse.Namespace) -> int:
+    return open_shell(arguments.attempt, arguments.command)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

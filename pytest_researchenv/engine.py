@@ -1,0 +1,32 @@
+"""What environments are built and judged with, whichever container engine stands behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pytest_researchenv.sandbox.protocol import Mount, Sandbox
+
+
+__all__ = ["Engine"]
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A container engine with all that a session needs of it.
+
+    Attributes:
+        sandbox: where containers are made.
+        base_image: id of the image that agents start from.
+        base_key: what identifies its content: equal for images that were made alike.
+        mounts: read-only volumes that agents see (copies of the host's certificates and wheels).
+        environment: variables that agents' processes get (package index, proxy, CA); never frozen.
+        tools: read-only volume with node and pyright.
+    """
+
+    sandbox: Sandbox
+    base_image: str
+    base_key: str
+    mounts: tuple[Mount, ...]
+    environment: Mapping[str, str]
+    tools: Mount

@@ -1,0 +1,127 @@
+"""What tests of a suite ask for.
+
+What decides a verdict runs in fixtures, so that trouble with the infrastructure is a pytest error and never a failure;
+the verdict itself is asserted in the test, by `check`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, NoReturn
+
+import pytest
+
+from pytest_researchenv.cases import CASE, Case
+from pytest_researchenv.model import Tier, Verdict
+from pytest_researchenv.options import path_option, ratio_option, run_option, seconds_option, text_option
+from pytest_researchenv.report.message import failure_message
+from pytest_researchenv.report.properties import before_judging, judged_properties
+
+
+if TYPE_CHECKING:
+    from pytest_researchenv.harness import Harness, Judged
+
+__all__ = [
+    "JUDGED",
+    "SESSION",
+    "c0",
+    "c1",
+    "check",
+    "harness_of",
+    "researchenv_case",
+    "researchenv_harness",
+    "tier_result",
+]
+
+#: What was judged in a test.
+JUDGED = pytest.StashKey["Judged"]()
+#: Id of this pytest session, the same on the controller and every worker.
+SESSION = pytest.StashKey[str]()
+_HARNESS = pytest.StashKey["Harness"]()
+
+
+def check(judged: Judged) -> None:
+    """Pass, fail or skip the test as the verdict says."""
+    __tracebackhide__ = True
+    result = judged.result
+    if result.verdict is Verdict.SKIPPED:
+        pytest.skip(f"{result.tier} {result.tier.heading}: {result.reason}")
+    if result.verdict is not Verdict.PASSED:
+        pytest.fail(failure_message(judged), pytrace=False)
+
+
+def harness_of(config: pytest.Config) -> Harness:
+    """Return the session's harness; the container engine is asked for nothing yet."""
+    if _HARNESS not in config.stash:
+        # Docker and its companions are imported by sessions that run a suite, and by no other.
+        from pytest_researchenv.harness import Harness, Settings  # noqa: PLC0415
+        from pytest_researchenv.probes.table import PROBES  # noqa: PLC0415
+        from pytest_researchenv.sandbox.ready import docker_engine  # noqa: PLC0415
+
+        run = run_option(config)
+        settings = Settings(
+            results=path_option(config, "results"),
+            run=run or "default",
+            continued=bool(run),
+            rebuild=config.getoption("--researchenv-rebuild"),
+            reuse_anyway=config.getoption("--researchenv-reuse-anyway"),
+            agent_timeout_s=seconds_option(config, "agent_timeout"),
+            c0_max_missing=ratio_option(config, "c0_max_missing"),
+            cache=path_option(config, "cache"),
+            session=config.stash[SESSION],
+        )
+        engine = partial(docker_engine, settings.run, image=text_option(config, "image"))
+        config.stash[_HARNESS] = Harness(settings, engine=engine, probes=PROBES)
+    return config.stash[_HARNESS]
+
+
+@pytest.fixture(scope="session")
+def researchenv_harness(pytestconfig: pytest.Config) -> Harness:
+    """What builds environments and judges them."""
+    return harness_of(pytestconfig)
+
+
+@pytest.fixture(scope="module")
+def researchenv_case(request: pytest.FixtureRequest) -> Case:
+    """The agent and the repository of this test."""
+    case = getattr(request, "param", None)
+    return case if isinstance(case, Case) else _no_suite(request)
+
+
+@pytest.fixture
+def tier_result(
+    request: pytest.FixtureRequest, researchenv_case: Case, researchenv_harness: Harness
+) -> Callable[[Tier], Judged]:
+    """Judge a tier of this test's environment, building the environment when there is none."""
+
+    def judge(tier: Tier) -> Judged:
+        agent, repository = researchenv_case.agent, researchenv_case.repository
+        if agent is None:
+            raise pytest.UsageError("no agent was chosen: give --researchenv-agent")
+        request.node.user_properties += before_judging(agent, repository, tier)
+        judged = researchenv_harness.judge(agent, repository, tier)
+        request.node.user_properties += judged_properties(judged)
+        request.node.stash[JUDGED] = judged
+        return judged
+
+    return judge
+
+
+@pytest.fixture
+def c0(tier_result: Callable[[Tier], Judged]) -> Judged:
+    """Tier C0: every import of the tracked files resolves."""
+    return tier_result(Tier.C0)
+
+
+@pytest.fixture
+def c1(tier_result: Callable[[Tier], Judged]) -> Judged:
+    """Tier C1: the repository's own entry point runs on the CPU."""
+    return tier_result(Tier.C1)
+
+
+def _no_suite(request: pytest.FixtureRequest) -> NoReturn:
+    raise pytest.UsageError(
+        f"{request.node.nodeid} asks for {CASE}, but its folder holds no suite.toml; "
+        "move the test into a suite's folder"
+    )

@@ -1,0 +1,223 @@
+"""Which top-level names a tree of Python files imports: the published denominator of C0.
+
+The published definition (arXiv 2603.06739), checked against five pinned repositories (kvpress 41, nano-vllm 22,
+large_concept_model 85, Vim 132, Auto1111SDK 213, all exact): distinct imported top-level names of all git-tracked
+`*.py` files by AST. The standard library and the repository's own packages count, relative imports do not, files that
+cannot be parsed and the folders in `EXCLUDED` are left out.
+
+Nothing is executed and no container is needed. Which files can be parsed depends on the Python that runs this.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from pytest_researchenv.errors import SourceError
+
+
+__all__ = ["EXCLUDED", "ImportScan", "counted", "scan_files", "scan_folder", "scan_git"]
+
+#: Folders whose files do not count, at any depth.
+EXCLUDED = frozenset(
+    {
+        ".git",
+        ".mypy_cache",
+        ".pytest_cache",
+        ".venv",
+        "__pycache__",
+        "build",
+        "build_output",
+        "dist",
+        "node_modules",
+        "venv",
+    }
+)
+
+#: Git reads a repository that somebody else wrote: its configuration must not start a program (fsmonitor), fetch
+#: what is missing (promisor remotes), or refuse because another user owns the folder.
+_GIT = (
+    "git",
+    *("-c", "core.fsmonitor=false"),
+    *("-c", "core.hooksPath=/dev/null"),
+    *("-c", "protocol.allow=never"),
+    *("-c", "safe.directory=*"),
+)
+
+_GIT_TIMEOUT_S = 300.0
+
+#: Modes of regular files in Git; links (120000) and submodules (160000) are not read.
+_REGULAR = ("100644", "100755")
+
+
+@dataclass(frozen=True, slots=True)
+class ImportScan:
+    """What a tree imports.
+
+    Attributes:
+        importers: imported top-level name → the files that import it, sorted.
+        files: the files that were read, sorted; the unparsable ones are among them.
+        unparsable: the files that are no valid Python, sorted.
+    """
+
+    importers: Mapping[str, tuple[str, ...]]
+    files: tuple[str, ...]
+    unparsable: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The distinct imported top-level names, sorted; their number is the published total."""
+        return tuple(sorted(self.importers))
+
+
+def scan_folder(root: Path) -> ImportScan:
+    """Scan a checkout's git-tracked files as they are now, or all files of a folder that has no `.git`.
+
+    Links are not followed. Tracked files that are not there are left out.
+
+    Raises:
+        SourceError: the folder is missing, or git cannot read its index.
+    """
+    if not root.is_dir():
+        raise SourceError(f"no such folder: {root}; give the root of a checkout, or any folder with Python files")
+    if (root / ".git").exists():
+        return scan_files(root, _tracked(root))
+    return scan_files(root, _walk(root))
+
+
+def scan_files(root: Path, paths: Iterable[str]) -> ImportScan:
+    """Scan some files of a folder.
+
+    Args:
+        root: the folder.
+        paths: `/`-separated and relative to it; those that do not count are passed over.
+
+    Raises:
+        SourceError: a file cannot be read.
+    """
+    return _scan((path, _read(root / path)) for path in paths if counted(path) and _is_regular(root / path))
+
+
+def scan_git(repository: Path, commit: str) -> ImportScan:
+    """Scan a commit (or any tree-ish) of a Git repository, bare or not, without a work tree.
+
+    Raises:
+        SourceError: the repository or the commit cannot be read.
+    """
+    listing = _git(repository, "ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit)
+    blobs = {}
+    for entry in listing.split(b"\0"):
+        meta, _, name = entry.partition(b"\t")
+        path = os.fsdecode(name)
+        if counted(path) and meta.decode().split()[0] in _REGULAR:
+            blobs[path] = meta.decode().split()[2]
+    return _scan(zip(blobs, _contents(repository, tuple(blobs.values())), strict=True))
+
+
+def counted(path: str) -> bool:
+    """Whether a file of that `/`-separated relative path belongs to the published total."""
+    return path.endswith(".py") and EXCLUDED.isdisjoint(PurePosixPath(path).parts)
+
+
+def _scan(sources: Iterable[tuple[str, bytes]]) -> ImportScan:
+    importers: dict[str, set[str]] = {}
+    files = []
+    unparsable = []
+    for path, source in sources:
+        files.append(path)
+        names = _imported(source)
+        if names is None:
+            unparsable.append(path)
+            continue
+        for name in names:
+            importers.setdefault(name, set()).add(path)
+    return ImportScan(
+        importers={name: tuple(sorted(importers[name])) for name in sorted(importers)},
+        files=tuple(sorted(files)),
+        unparsable=tuple(sorted(unparsable)),
+    )
+
+
+def _imported(source: bytes) -> set[str] | None:
+    """Top-level names that a source imports absolutely; None where it is no Python."""
+    try:
+        with warnings.catch_warnings():
+            # Old code is full of invalid escapes: SyntaxWarning, and an error under `-W error`.
+            warnings.simplefilter("ignore")
+            tree = ast.parse(source)
+    # Null bytes and wrong encodings are ValueError or LookupError, deep nesting RecursionError or MemoryError.
+    except (SyntaxError, ValueError, LookupError, RecursionError, MemoryError):
+        return None
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names.update(alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            names.add(node.module.partition(".")[0])
+    return names
+
+
+def _tracked(root: Path) -> list[str]:
+    listing = _git(root, "ls-files", "-z", "--cached")
+    return sorted({os.fsdecode(name) for name in listing.split(b"\0") if name})
+
+
+def _walk(root: Path) -> Iterator[str]:
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(name for name in folders if name not in EXCLUDED)
+        for name in files:
+            yield (Path(folder) / name).relative_to(root).as_posix()
+
+
+def _is_regular(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise SourceError(f"cannot read {path}: {error}; check its permissions") from error
+
+
+def _contents(repository: Path, objects: tuple[str, ...]) -> Iterator[bytes]:
+    """The blobs with these hashes, in order."""
+    answer = _git(repository, "cat-file", "--batch", stdin="".join(f"{name}\n" for name in objects).encode())
+    position = 0
+    for name in objects:
+        end = answer.index(b"\n", position)
+        header = answer[position:end].decode().split()
+        if header[1:2] != ["blob"]:
+            raise SourceError(f"{repository} lacks the object {name}; fetch the repository again in full")
+        start = end + 1
+        position = start + int(header[2]) + 1
+        yield answer[start : position - 1]
+
+
+def _git(repository: Path, *arguments: str, stdin: bytes = b"") -> bytes:
+    """Run a reading git command, undisturbed by the GIT_* variables of a hook that may have called us."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    command = [*_GIT, "-C", str(repository), *arguments]
+    try:
+        done = subprocess.run(
+            command,
+            input=stdin,
+            capture_output=True,
+            check=True,
+            timeout=_GIT_TIMEOUT_S,
+            env=environment | {"GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"},
+        )
+    except FileNotFoundError as error:
+        raise SourceError("git is not on PATH, so tracked files cannot be listed; install git") from error
+    except subprocess.CalledProcessError as error:
+        said = error.stderr.decode(errors="replace").strip()
+        message = f"git {arguments[0]} failed in {repository}: {said}; check the path and the commit"
+        raise SourceError(message) from error
+    except subprocess.TimeoutExpired as error:
+        raise SourceError(f"git {arguments[0]} in {repository} took over {_GIT_TIMEOUT_S:.0f} s; try again") from error
+    return done.stdout

@@ -1,0 +1,131 @@
+"""Where the environment's own interpreter finds modules: what `inside/find_modules.py` is asked and answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from pathlib import PurePosixPath
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+
+
+__all__ = ["Lookup", "LookupFailedError", "Module", "parse_lookup", "request"]
+
+#: Folders that installers fill; what lies there is no stand-in, even where the environment is in the repository.
+_SITE = frozenset({"site-packages", "dist-packages"})
+
+
+class LookupFailedError(Exception):
+    """The interpreter did not answer, or not as asked."""
+
+
+class Module(BaseModel):
+    """One module that the interpreter finds.
+
+    Attributes:
+        finder: class of the finder on `sys.meta_path` that knows it.
+        origin: its file, or the first folder of a namespace package.
+        files: files that it is made of; of packages outside the repository only the first.
+        real: the same without links.
+        native: whether a compiled extension is among them.
+        owner: the distribution that installed it; empty when none claims it.
+    """
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    finder: str
+    origin: str
+    files: list[str]
+    real: list[str]
+    native: bool
+    owner: str
+
+    def __str__(self) -> str:
+        return f"{self.finder} {self.origin}".rstrip()
+
+    def untracked_in(self, repository: str, tracked: Collection[str], editable: Collection[str]) -> str:
+        """The file that makes this module an untracked pure-Python stand-in in the repository, or an empty string.
+
+        No stand-in is: what is tracked, even in part; what is compiled; what a distribution claims, or an editable
+        install of a project in a sub-folder; and what lies in an environment's own `site-packages`.
+
+        Args:
+            repository: absolute path of the repository's folder.
+            tracked: its tracked paths, relative.
+            editable: folders of editable installs.
+        """
+        if self.native or self.owner or not self.files:
+            return ""
+        first = ""
+        for file, real in zip(self.files, self.real, strict=True):
+            inside = [path for path in (_below(file, repository), _below(real, repository)) if path]
+            if not inside or any(path in tracked or _SITE & set(PurePosixPath(path).parts) for path in inside):
+                return ""
+            if any(_below(folder, repository) and _below(file, folder) for folder in editable):
+                return ""
+            first = first or inside[0]
+        return first
+
+
+class Lookup(BaseModel):
+    """What the interpreter answered.
+
+    Attributes:
+        version: of the interpreter.
+        editable: folders of editable installs.
+        modules: top-level name → what was found; names that it does not find are absent.
+    """
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    version: Annotated[str, StringConstraints(pattern=r"^\d+\.\d+\.\S+$")]
+    editable: list[str]
+    modules: dict[str, Module]
+
+
+def request(nonce: str, names: Collection[str], repository: str) -> str:
+    """What the script in the container is asked.
+
+    Beside the names, a name is asked for that no environment can know: one that finds it finds everything.
+    """
+    roots = [repository, f"{repository}/src"]
+    return json.dumps({"nonce": nonce, "names": [*names, _absent(nonce)], "repository": repository, "roots": roots})
+
+
+def parse_lookup(output: str, nonce: str, names: Collection[str]) -> Lookup:
+    """Read the answer from all that the container printed.
+
+    Raises:
+        LookupFailedError: there is no answer, or not exactly one, or it is not of the agreed form, or the interpreter
+            finds modules that do not exist.
+    """
+    answers = [line for line in output.splitlines() if line.startswith(f"{nonce} ")]
+    if len(answers) != 1:
+        raise LookupFailedError(f"the interpreter gave {len(answers)} answers instead of 1: {_last_line(output)}")
+    try:
+        lookup = Lookup.model_validate_json(answers[0].removeprefix(f"{nonce} "))
+    except ValidationError as error:
+        raise LookupFailedError(f"the interpreter's answer is malformed: {error.errors()[0]['msg']}") from error
+    if _absent(nonce) in lookup.modules:
+        finder = lookup.modules[_absent(nonce)].finder
+        raise LookupFailedError(f"the interpreter finds modules that do not exist, through {finder}")
+    surplus = set(lookup.modules).difference(names)
+    if surplus:
+        raise LookupFailedError(f"the interpreter's answer holds names that were not asked for: {min(surplus)}")
+    return lookup
+
+
+def _absent(nonce: str) -> str:
+    return f"absent_{nonce}"
+
+
+def _below(path: str, folder: str) -> str:
+    """The path relative to the folder; empty where it does not lie strictly below it."""
+    pure = PurePosixPath(path)
+    return pure.relative_to(folder).as_posix() if pure.is_relative_to(folder) and pure != PurePosixPath(folder) else ""
+
+
+def _last_line(output: str) -> str:
+    lines = output.strip().splitlines()
+    return lines[-1][:200] if lines else "(nothing printed)"

@@ -1,0 +1,86 @@
+"""The world that every probe runs in: fixed, documented in `docs/probe-world.md`, the same for every agent.
+
+Nothing of it comes from the agent but the interpreter that the self-report names, and the environment that this
+interpreter is found to belong to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+
+__all__ = ["SYSTEM_PATH", "Interpreter", "probe_environment"]
+
+#: PATH of the probe's world, without the interpreter's folder.
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+#: Threads of numerical libraries. A fixed number, since the engine's host may be another machine and results must not
+#: depend on it.
+THREADS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """A reported interpreter, as it was found in the image.
+
+    Attributes:
+        path: absolute path, as reported. It is not resolved: a virtual environment is found by this very path.
+        venv: root of the virtual environment it belongs to; empty when it belongs to none.
+    """
+
+    path: str
+    venv: str = ""
+
+    @property
+    def folder(self) -> str:
+        """The folder that holds it."""
+        return str(PurePosixPath(self.path).parent)
+
+
+def probe_environment(
+    interpreter: Interpreter,
+    *,
+    pycache: str,
+    hide_devices: bool = False,
+    offline: bool = True,
+    threads: int = THREADS,
+) -> dict[str, str]:
+    """Make the environment variables of a probe's main process.
+
+    PYTHONPATH and LD_LIBRARY_PATH are absent on purpose: an environment that needs them has to say so itself.
+
+    Args:
+        interpreter: the reported interpreter.
+        pycache: a folder that does not exist yet. Bytecode that the agent left beside tracked sources is thereby
+            ignored: Python trusts it on the source's time and size alone, so that it could replace a restored file.
+            It costs some 5 s of compiling for torch and transformers (measured on 2 cores).
+        hide_devices: whether accelerators are hidden from frameworks.
+        offline: whether model hubs are to fail at once instead of trying to connect.
+        threads: threads of numerical libraries.
+
+    Returns:
+        Name → value; nothing else is in the process's environment but what the image itself sets.
+    """
+    count = str(threads)
+    environment = {
+        "PATH": f"{interpreter.folder}:{SYSTEM_PATH}",
+        "HOME": "/root",
+        "LANG": "C.UTF-8",
+        "LC_ALL": "C.UTF-8",
+        "TZ": "UTC",
+        "PYTHONHASHSEED": "0",
+        "PYTHONPYCACHEPREFIX": pycache,
+        "PYTHONUNBUFFERED": "1",
+        "OMP_NUM_THREADS": count,
+        "MKL_NUM_THREADS": count,
+        "OPENBLAS_NUM_THREADS": count,
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+    if interpreter.venv:
+        environment["VIRTUAL_ENV"] = interpreter.venv
+    if offline:
+        environment["HF_HUB_OFFLINE"] = "1"
+    if hide_devices:
+        environment |= {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "ROCR_VISIBLE_DEVICES": ""}
+    return environment

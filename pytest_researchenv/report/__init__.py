@@ -1,0 +1,1 @@
+"""Views of what the store holds: never the truth itself."""

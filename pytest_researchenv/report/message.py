@@ -1,0 +1,40 @@
+"""What a failed tier says: short, with the way to more."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+
+if TYPE_CHECKING:
+    from pytest_researchenv.harness import Judged
+
+__all__ = ["failure_message"]
+
+#: Characters of a log line that are shown; the log has the rest.
+_LINE = 300
+
+
+def failure_message(judged: Judged) -> str:
+    """Return tier, cause, decisive log line, path of the log, and the command that opens a shell."""
+    result = judged.result
+    lines = [f"{result.tier} {result.tier.heading} failed: {result.cause}: {_printable(result.reason)}"]
+    if result.decisive:
+        lines.append(f"  > {_printable(result.decisive)}")
+    if judged.folder:
+        lines.append(f"  log:   {_short(judged.folder / result.log)}")
+        lines.append(f"  shell: researchenv shell {shlex.quote(_short(judged.folder))}")
+    return "\n".join(lines)
+
+
+def _short(path: Path) -> str:
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith("..") else relative
+
+
+def _printable(text: str) -> str:
+    # A log line is the environment's own words: terminal control sequences in it must not be obeyed.
+    clean = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+    return clean if len(clean) <= _LINE else clean[: _LINE - 1] + "…"

@@ -1,0 +1,47 @@
+"""Facts that travel with each test's report: into JUnit's properties, and from workers to the summary."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_researchenv.model import Repository, Tier
+
+
+if TYPE_CHECKING:
+    from pytest_researchenv.harness import Judged
+
+__all__ = ["PREFIX", "before_judging", "judged_properties"]
+
+#: What the names of all our properties begin with; plain ASCII, as JUnit consumers need.
+PREFIX = "researchenv_"
+
+
+def before_judging(agent: str, repository: Repository, tier: Tier) -> list[tuple[str, object]]:
+    """What is known even when judging ends in an error."""
+    return _named({"agent": agent, "repository": repository.name, "slug": repository.slug, "tier": str(tier)})
+
+
+def judged_properties(judged: Judged) -> list[tuple[str, object]]:
+    """What was found, and on what."""
+    result = judged.result
+    facts: dict[str, object] = {
+        "verdict": str(result.verdict),
+        "cause": str(result.cause),
+        "reason": result.reason,
+        "probe_s": f"{result.duration_s:.3f}",
+    }
+    if judged.environment:
+        facts |= {
+            "attempt": judged.environment.key.attempt,
+            "run": judged.environment.key.run,
+            "image": judged.environment.image,
+            "agent_ended": judged.environment.ended,
+        }
+        facts |= {f"agent_{name}": value for name, value in judged.environment.telemetry.items()}
+    for name, value in result.evidence.items():
+        facts[f"evidence_{name}"] = ", ".join(value) if isinstance(value, list) else value
+    return _named(facts)
+
+
+def _named(facts: dict[str, object]) -> list[tuple[str, object]]:
+    return [(PREFIX + name, value) for name, value in facts.items()]

@@ -1,0 +1,96 @@
+"""How a container's configuration is made from an image's, and made back into it when the container is frozen.
+
+`docker commit` keeps the container's environment, command, entry point, health check and labels; what is passed to it
+overrides but never removes (tried). So an idle container is made such that nothing needs removing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from docker.types import LogConfig
+from docker.types import Mount as DockerMount
+
+from pytest_researchenv.sandbox.labels import LIFETIME_S
+from pytest_researchenv.sandbox.protocol import ContainerSpec, Network
+
+
+__all__ = ["container_options", "restored"]
+
+#: What apt and pip need as root, and no more (tried: apt fails without any one of them).
+_CAPABILITIES = ("SETUID", "SETGID", "CHOWN", "DAC_OVERRIDE", "FOWNER")
+
+#: Ends by itself when nothing can need the container any more. Ignores the signals of a careless `pkill sleep`, since
+#: with it the container ends.
+_IDLE = ("sh", "-c", f"trap '' TERM INT HUP; exec sleep {LIFETIME_S}")
+
+_NETWORKS = {Network.NONE: "none", Network.OPEN: "bridge"}
+
+
+def container_options(spec: ContainerSpec, image: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, Any]:
+    """Arguments of docker-py's `containers.create`.
+
+    Args:
+        spec: what is wanted.
+        image: the image's configuration as the engine reports it.
+        labels: our own labels; they win.
+    """
+    options: dict[str, Any] = {
+        "environment": dict(spec.environment),
+        "hostname": "localhost",  # Without a name that resolves, torchrun hangs for 300 s (tried).
+        "init": True,
+        "labels": {**spec.labels, **labels},
+        "log_config": LogConfig(type="none"),
+        "mounts": [_mount(mount.volume, mount.target) for mount in spec.mounts],
+        "network_mode": _NETWORKS[spec.network],
+        "use_config_proxy": False,  # It would add the user's proxies to the environment, and so to the frozen image.
+    }
+    options |= _hardening(spec)
+    if spec.argv is not None:
+        options |= {"entrypoint": list(spec.argv)}
+    elif image.get("Cmd") and not image.get("Entrypoint"):
+        options |= {"command": list(_IDLE)}
+    else:
+        options |= {"entrypoint": list(_IDLE)}
+    if spec.workdir:
+        options["working_dir"] = spec.workdir
+    if image.get("Healthcheck"):
+        options["healthcheck"] = {"test": ["NONE"]}
+    return options
+
+
+def restored(image: Mapping[str, Any]) -> dict[str, Any]:
+    """Configuration to pass to commit, so that the frozen image's equals the base image's.
+
+    Args:
+        image: the base image's configuration as the engine reports it.
+    """
+    # An empty entry point, unlike none, keeps commit from taking the container's.
+    configuration: dict[str, Any] = {"Cmd": image.get("Cmd")}
+    if image.get("Entrypoint") or not image.get("Cmd"):
+        configuration["Entrypoint"] = image.get("Entrypoint") or []
+    if image.get("Healthcheck"):
+        configuration["Healthcheck"] = image["Healthcheck"]
+    return configuration
+
+
+def _hardening(spec: ContainerSpec) -> dict[str, Any]:
+    limits = spec.limits
+    options: dict[str, Any] = {
+        "cap_drop": ["ALL"],
+        "cap_add": list(_CAPABILITIES),
+        "security_opt": ["no-new-privileges"],
+        "mem_limit": limits.memory_bytes,
+        "memswap_limit": limits.memory_bytes,
+        "pids_limit": limits.pids,
+        "shm_size": limits.shm_bytes,
+    }
+    if limits.cpus is not None:
+        options["nano_cpus"] = round(limits.cpus * 1e9)
+    return options
+
+
+def _mount(volume: str, target: str) -> DockerMount:
+    # no_copy: an empty volume would be filled from the image's folder.
+    return DockerMount(target, volume, type="volume", read_only=True, no_copy=True)

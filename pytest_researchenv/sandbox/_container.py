@@ -1,0 +1,278 @@
+"""The `Container` protocol over Docker's engine."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import IO, TYPE_CHECKING, Any, cast
+
+from docker.errors import APIError, NotFound
+from docker.utils import parse_repository_tag
+
+from pytest_researchenv.errors import SandboxError
+from pytest_researchenv.sandbox._config import restored
+from pytest_researchenv.sandbox._stream import ChunkReader, Pump, engine_call
+from pytest_researchenv.sandbox.capture import Capture
+from pytest_researchenv.sandbox.labels import Owner
+from pytest_researchenv.sandbox.protocol import CAPTURE_BYTES, Completed, Termination
+
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+
+__all__ = ["DockerContainer"]
+
+#: How often the engine is asked whether something has ended, in seconds.
+_POLL_S = 0.05
+
+#: How long the end of a killed process may take, in seconds.
+_KILL_S = 30.0
+
+_KILLED = 137
+
+#: The kernel's count of out-of-memory kills in the container's cgroup: version 1, then 2.
+_OOM_FILES = ("/sys/fs/cgroup/memory/memory.oom_control", "/sys/fs/cgroup/memory.events")
+
+_SIGNALS = range(129, 129 + 64)
+
+
+class DockerContainer:
+    """One container of a Docker engine; made by `DockerSandbox`."""
+
+    def __init__(self, client: DockerClient, owner: Owner, identifier: str, argv: tuple[str, ...] | None) -> None:
+        self._client = client
+        self._api = client.api
+        self._owner = owner
+        self._id = identifier
+        self._argv = argv
+        self._started = False
+
+    @property
+    def id(self) -> str:
+        """The engine's id."""
+        return self._id
+
+    def put(self, path: str, archive: IO[bytes]) -> None:
+        """Unpack a tar stream below the folder `path`; see the protocol about links."""
+        with engine_call(f"put files into {path}"):
+            self._api.put_archive(self._id, path, archive)
+
+    @contextlib.contextmanager
+    def get(self, path: str) -> Iterator[IO[bytes] | None]:
+        """Read the file or folder at `path` as a tar stream; None where there is nothing."""
+        what = f"read {path}"
+        with engine_call(what):
+            # A trailing slash would follow a link.
+            chunks = self._archive(path.rstrip("/") or "/")
+            # Read from before it is closed: a generator that was never started has nothing to close.
+            first = next(chunks, None) if chunks is not None else None
+        if chunks is None or first is None:
+            yield None
+            return
+        try:
+            yield io.BufferedReader(ChunkReader(first, chunks, what))
+        finally:
+            # Until it is closed the engine holds the container's lock: even its removal would wait.
+            chunks.close()
+
+    def start(self) -> None:
+        """Start an idle container."""
+        with engine_call("start the container"):
+            self._api.start(self._id)
+        self._started = True
+
+    def exec(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_s: float,
+        environment: Mapping[str, str] | None = None,
+        workdir: str = "",
+        on_output: Callable[[bytes], object] | None = None,
+        capture_bytes: int = CAPTURE_BYTES,
+    ) -> Completed:
+        """Run a command until it ends, or kill it at the deadline.
+
+        The kill is the container's: every process in it ends, those of earlier commands too, and it idles again.
+        Nothing less catches a child that left its process group, and nothing in the container need be trusted.
+        """
+        capture = Capture(capture_bytes, on_output)
+        with engine_call(f"run {argv[0]} in the container"):
+            self._revive()
+            before = self._oom_kills()
+            started = time.monotonic()
+            code = self._execute(argv, environment, workdir, capture, deadline=started + timeout_s)
+            if code is None:
+                termination, code = Termination.TIMED_OUT, _KILLED
+            elif code and self._oom_since(before):
+                termination = Termination.OUT_OF_MEMORY
+            else:
+                termination = _termination(code)
+        return Completed(tuple(argv), termination, code, capture.result(), time.monotonic() - started)
+
+    def run(
+        self,
+        *,
+        timeout_s: float,
+        on_output: Callable[[bytes], object] | None = None,
+        capture_bytes: int = CAPTURE_BYTES,
+    ) -> Completed:
+        """Start the main process and wait for its end, or kill it at the deadline."""
+        if self._argv is None:
+            raise ValueError("an idle container has no command to run: create it with argv, or use exec")
+        capture = Capture(capture_bytes, on_output)
+        with engine_call(f"run {self._argv[0]}"):
+            stream = self._api.attach(self._id, stdout=True, stderr=True, stream=True, logs=False)
+            with Pump(stream, capture) as pump:
+                self._api.start(self._id)
+                started = time.monotonic()
+                deadline = started + timeout_s
+                ended = pump.carry(deadline=deadline, ended=self._ended) and _wait(self._ended, deadline)
+                killed = not ended and self._kill()
+                duration = time.monotonic() - started
+                if not ended:
+                    pump.carry(deadline=time.monotonic() + _KILL_S, ended=self._ended)
+            state = self._state()
+        code = int(state["ExitCode"])
+        if killed:
+            termination = Termination.TIMED_OUT
+        elif code and state["OOMKilled"]:
+            termination = Termination.OUT_OF_MEMORY
+        else:
+            termination = _termination(code)
+        return Completed(self._argv, termination, code, capture.result(), duration)
+
+    def stop(self) -> None:
+        """End every process in it, at once, from outside."""
+        with engine_call("stop the container"):
+            self._kill()
+        self._started = False
+
+    def freeze(self, reference: str, *, labels: Mapping[str, str]) -> str:
+        """Make an image of a stopped container and return its id."""
+        repository, tag = parse_repository_tag(reference)
+        with engine_call(f"freeze the container as {reference}"):
+            if not self._ended():
+                raise SandboxError(f"cannot freeze container {self._id[:12]} as {reference}: it runs. Stop it first.")
+            base = self._api.inspect_container(self._id)["Image"]
+            configuration = restored(self._api.inspect_image(base)["Config"])  # type: ignore[no-untyped-call]
+            configuration["Labels"] = {**labels, **self._owner.labels("snapshot")}
+            answer = self._api.commit(self._id, repository=repository, tag=tag, conf=configuration)
+        return cast("str", answer["Id"])
+
+    def remove(self) -> None:
+        """Remove it with its processes and anonymous volumes. Removing twice is no error."""
+        with engine_call("remove the container"):
+            try:
+                self._api.remove_container(self._id, v=True, force=True)
+            except NotFound:
+                return
+            except APIError as error:
+                if "already in progress" not in str(error.explanation):
+                    raise
+
+    def _archive(self, path: str) -> Generator[bytes] | None:
+        try:
+            chunks, _ = self._api.get_archive(self._id, path)
+        except NotFound:
+            self._state()  # Raises when it is the container that is not there.
+            return None
+        except APIError as error:
+            # Answered with 500 where a folder on the way is a file.
+            if "not a directory" not in str(error.explanation):
+                raise
+            return None
+        return cast("Generator[bytes]", chunks)
+
+    def _execute(
+        self,
+        argv: Sequence[str],
+        environment: Mapping[str, str] | None,
+        workdir: str,
+        capture: Capture,
+        *,
+        deadline: float,
+        kill: bool = True,
+    ) -> int | None:
+        """Run a command and return its exit code, or None when it was still running at the deadline."""
+        identifier = self._api.exec_create(
+            self._id, list(argv), environment=dict(environment or {}), workdir=workdir or None
+        )["Id"]
+
+        def ended() -> bool:
+            return not self._api.exec_inspect(identifier)["Running"]
+
+        with Pump(self._api.exec_start(identifier, stream=True), capture) as pump:
+            if pump.carry(deadline=deadline, ended=ended) and _wait(ended, deadline):
+                return int(self._api.exec_inspect(identifier)["ExitCode"])
+            if kill:
+                self._kill()
+                pump.carry(deadline=time.monotonic() + _KILL_S, ended=self._ended)
+                # Not when the agent removed what the idle process needs; the files can still be had.
+                with contextlib.suppress(APIError):
+                    self._api.start(self._id)
+        return None
+
+    def _kill(self) -> bool:
+        """Kill the main process, and with it all; return whether there was one."""
+        try:
+            self._api.kill(self._id)
+        except APIError as error:
+            # 409, or 500 from older engines: not running. Everything else shows in the wait.
+            if not self._ended():
+                raise SandboxError(f"cannot kill container {self._id[:12]}: {error.explanation}") from error
+            return False
+        if not _wait(self._ended, time.monotonic() + _KILL_S):
+            raise SandboxError(f"container {self._id[:12]} still runs {_KILL_S:.0f} s after it was killed")
+        return True
+
+    def _revive(self) -> None:
+        """Start the container again when a command in it ended the idle process (`kill -9 -1` does)."""
+        if not self._ended():
+            return
+        if not self._started:
+            raise SandboxError(f"container {self._id[:12]} does not run: start it first")
+        self._api.start(self._id)
+
+    def _state(self) -> dict[str, Any]:
+        return cast("dict[str, Any]", self._api.inspect_container(self._id)["State"])
+
+    def _ended(self) -> bool:
+        return not self._state()["Running"]
+
+    def _oom_kills(self) -> int | None:
+        """The cgroup's count, read by a command in the container; None when that does not work."""
+        capture = Capture(1024)
+        deadline = time.monotonic() + _KILL_S
+        self._execute(("/bin/cat", *_OOM_FILES), None, "/", capture, deadline=deadline, kill=False)
+        found = re.search(r"^oom_kill (\d+)$", capture.result().text(), re.MULTILINE)
+        return int(found[1]) if found else None
+
+    def _oom_since(self, before: int | None) -> bool:
+        if not self._ended():
+            try:
+                after = self._oom_kills()
+            except APIError:
+                # The command ended the container, too, and the engine is about to notice.
+                if not _wait(self._ended, time.monotonic() + _KILL_S):
+                    raise
+            else:
+                return before is not None and after is not None and after > before
+        # The engine's flag stays set once a command was killed for memory, so that it says nothing about later ones.
+        return before == 0 and bool(self._state()["OOMKilled"])
+
+
+def _termination(code: int) -> Termination:
+    return Termination.SIGNALLED if code in _SIGNALS else Termination.EXITED
+
+
+def _wait(condition: Callable[[], bool], deadline: float) -> bool:
+    while not condition():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_POLL_S)
+    return True

@@ -1,0 +1,161 @@
+"""Small things that images and volumes both need from the container engine's client."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import docker
+import filelock
+import requests
+from docker.errors import DockerException, NotFound
+from docker.models.containers import Container
+from docker.types import Mount as EngineMount
+
+from pytest_researchenv.errors import ImageError
+from pytest_researchenv.sandbox.labels import Owner
+from pytest_researchenv.sandbox.protocol import Mount
+
+
+__all__ = ["architecture", "cache_folder", "engine_errors", "ensure_volume", "helper", "locked", "patience"]
+
+#: Written last into a volume; a volume without it was filled only in part.
+MARKER = ".researchenv-complete"
+
+#: For calls that move hundreds of megabytes (docker-py's own limit of 60 s is one of silence).
+PATIENCE_S = 1800
+
+
+def cache_folder() -> Path:
+    """This user's cache folder; made when missing."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(base) / "researchenv"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@contextmanager
+def locked(name: str, cache: Path | None, say: Callable[[str], None]) -> Iterator[None]:
+    """Hold a lock between processes of this user; the kernel frees it when its holder dies."""
+    lock = filelock.FileLock((cache or cache_folder()) / f"{name}.lock")
+    try:
+        lock.acquire(blocking=False)
+    except filelock.Timeout:
+        say(f"waiting for another process that makes {name}")
+        lock.acquire(timeout=PATIENCE_S)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def engine_errors(doing: str) -> Iterator[None]:
+    """Turn what docker-py raises (two unrelated families) into an `ImageError`."""
+    try:
+        yield
+    except (DockerException, requests.RequestException) as error:
+        reason = getattr(error, "explanation", None) or error
+        raise ImageError(f"the container engine failed while {doing}: {reason}") from error
+
+
+@contextmanager
+def patience(client: docker.DockerClient, seconds: int) -> Iterator[None]:
+    """Let the client wait for `seconds` of silence before it gives up."""
+    before = client.api.timeout
+    client.api.timeout = seconds
+    try:
+        yield
+    finally:
+        client.api.timeout = before
+
+
+def architecture(client: docker.DockerClient) -> str:
+    """The engine's architecture, as Docker and Debian name it (`amd64`)."""
+    with engine_errors("asking for its architecture"):
+        return str(client.version()["Arch"])
+
+
+@contextmanager
+def helper(client: docker.DockerClient, *, owner: Owner, image: str, **settings: Any) -> Iterator[Container]:  # noqa: ANN401 - docker-py's keywords
+    """Create a container of our own, which is removed at the end."""
+    with engine_errors(f"creating a helper container from {image}"):
+        # Not `volumes=`: docker-py then declares them in the container's configuration, and a commit would keep that.
+        container = client.containers.create(image, labels=owner.labels("container"), **settings)
+    try:
+        yield container
+    finally:
+        with engine_errors("removing a helper container"):
+            container.remove(force=True, v=True)
+
+
+def ensure_volume(
+    client: docker.DockerClient,
+    mount: Mount,
+    *,
+    owner: Owner,
+    image: str,
+    fill: Callable[[tarfile.TarFile], None],
+    cache: Path | None,
+    say: Callable[[str], None],
+) -> Mount:
+    """Make a named volume and fill it once, through a container that is never started.
+
+    The volume's name must hold a key of its content. Its marker is the last file of the stream, so that a volume whose
+    filling was interrupted is recognised and filled again.
+
+    Args:
+        client: the engine.
+        mount: name of the volume, and where it is seen in containers.
+        owner: whose labels it gets.
+        image: any image that exists.
+        fill: adds the content to an archive whose names are relative to the volume.
+        cache: folder of the lock; None: the user's cache folder.
+        say: told what happens.
+    """
+    if _complete(client, mount, owner=owner, image=image):
+        return mount
+    with locked(mount.volume, cache, say):
+        if _complete(client, mount, owner=owner, image=image):
+            return mount
+        say(f"filling the volume {mount.volume}")
+        with engine_errors(f"making the volume {mount.volume}"):
+            client.volumes.create(mount.volume, labels=owner.labels("tool-volume"))
+        with tempfile.TemporaryFile(dir=cache or cache_folder()) as stream:
+            with tarfile.open(fileobj=stream, mode="w") as archive:
+                fill(archive)
+                archive.addfile(tarfile.TarInfo(MARKER))
+            stream.seek(0)
+            target = EngineMount(mount.target, mount.volume, type="volume", no_copy=True)
+            with (
+                helper(client, owner=owner, image=image, mounts=[target]) as container,
+                engine_errors(f"filling the volume {mount.volume}"),
+                patience(client, PATIENCE_S),
+            ):
+                container.put_archive(mount.target, stream)
+    return mount
+
+
+def _complete(client: docker.DockerClient, mount: Mount, *, owner: Owner, image: str) -> bool:
+    with engine_errors(f"looking for the volume {mount.volume}"):
+        try:
+            client.volumes.get(mount.volume)
+        except NotFound:
+            return False
+    target = EngineMount(mount.target, mount.volume, type="volume", read_only=True, no_copy=True)
+    with (
+        helper(client, owner=owner, image=image, mounts=[target]) as container,
+        engine_errors(f"checking the volume {mount.volume}"),
+    ):
+        try:
+            stream, _ = container.get_archive(f"{mount.target}/{MARKER}")
+        except NotFound:
+            return False
+        for _ in stream:
+            pass
+        return True

@@ -1,0 +1,152 @@
+"""Streams from the container engine, read with bounded memory and a deadline."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from docker.errors import DockerException
+from requests.exceptions import RequestException
+
+from pytest_researchenv.errors import SandboxError
+from pytest_researchenv.sandbox.capture import Capture
+
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+    from docker.types.daemon import CancellableStream
+
+
+__all__ = ["ChunkReader", "Pump", "engine_call"]
+
+#: How often a silent process is asked whether it still runs, in seconds.
+_QUIET_S = 1.0
+
+#: How long output may still come after the process has ended: a background child can hold its stdout for ever.
+_GRACE_S = 5.0
+
+#: Chunks that wait between reader and consumer; the engine sends at most 32 KiB each.
+_WAITING = 64
+
+
+@contextlib.contextmanager
+def engine_call(what: str) -> Iterator[None]:
+    """Turn what docker-py raises into `SandboxError`.
+
+    Args:
+        what: what is being done, as in "cannot <what>".
+    """
+    try:
+        yield
+    # Neither family is a subclass of the other: docker-py lets the errors of requests through.
+    except (DockerException, RequestException) as error:
+        reason = getattr(error, "explanation", None) or str(error)
+        raise SandboxError(f"cannot {what}: {reason}") from error
+
+
+class Pump:
+    """Carries a process's output from the engine's stream to a sink.
+
+    A thread reads, since a read from the engine has no time limit; the sink is called in the caller's thread, so that
+    what it raises reaches the caller.
+    """
+
+    def __init__(self, stream: CancellableStream[bytes], capture: Capture) -> None:
+        self._stream = stream
+        self._capture = capture
+        self._chunks: queue.Queue[bytes | None] = queue.Queue(_WAITING)
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._read, name="researchenv-output", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closed.set()
+        # The far end may have closed first; over SSH docker-py cannot cancel, and the daemon thread stays behind.
+        with contextlib.suppress(OSError, DockerException):
+            self._stream.close()
+        # The stream shuts its socket down, but leaves the file over it open.
+        self._stream._response.close()  # type: ignore[attr-defined] # noqa: SLF001 - docker-py has no public way.
+        self._thread.join(_GRACE_S)
+
+    def carry(self, *, deadline: float, ended: Callable[[], bool]) -> bool:
+        """Feed the capture until the stream is at its end, or the process is.
+
+        Args:
+            deadline: when to give up, on the monotonic clock.
+            ended: asks the engine whether the process has ended.
+
+        Returns:
+            Whether the end was reached before the deadline.
+        """
+        asked = time.monotonic()
+        last = deadline
+        finished = False
+        while (now := time.monotonic()) < last:
+            try:
+                chunk = self._chunks.get(timeout=min(last - now, _QUIET_S))
+            except queue.Empty:
+                if finished or ended():
+                    return True
+                continue
+            if chunk is None:
+                return True
+            self._capture.feed(chunk)
+            if not finished and now - asked > _GRACE_S:
+                asked = now
+                if finished := ended():
+                    last = min(deadline, now + _GRACE_S)
+        return finished
+
+    def _read(self) -> None:
+        # A connection that breaks ends the stream like any other: whether the process has ended is asked elsewhere.
+        with contextlib.suppress(DockerException, RequestException, ValueError):
+            for chunk in self._stream:
+                if not self._put(chunk):
+                    return
+        self._put(None)
+
+    def _put(self, chunk: bytes | None) -> bool:
+        while not self._closed.is_set():
+            with contextlib.suppress(queue.Full):
+                self._chunks.put(chunk, timeout=_QUIET_S)
+                return True
+        return False
+
+
+class ChunkReader(io.RawIOBase):
+    """A readable binary file over the chunks of an answer of the engine."""
+
+    def __init__(self, first: bytes, chunks: Iterator[bytes], what: str) -> None:
+        super().__init__()
+        self._chunks = chunks
+        self._what = what
+        self._rest = memoryview(first)
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        """Fill the buffer from the next chunk."""
+        while not self._rest:
+            with engine_call(self._what):
+                chunk = next(self._chunks, None)
+            if chunk is None:
+                return 0
+            self._rest = memoryview(chunk)
+        view = memoryview(buffer).cast("B")
+        size = min(len(view), len(self._rest))
+        view[:size] = self._rest[:size]
+        self._rest = self._rest[size:]
+        return size

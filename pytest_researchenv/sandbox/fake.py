@@ -1,0 +1,276 @@
+"""A fake container engine in memory, for unit tests and simulations of scale: tests say what each program does."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import IO, TYPE_CHECKING
+
+from pytest_researchenv.errors import ImageError, SandboxError
+from pytest_researchenv.sandbox._fakefiles import FakeFiles, Folder, Link, Node
+from pytest_researchenv.sandbox.capture import Capture
+from pytest_researchenv.sandbox.protocol import CAPTURE_BYTES, Completed, ContainerSpec, Termination
+
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+
+__all__ = ["FakeContainer", "FakeFiles", "FakeOutOfMemoryError", "FakeSandbox", "FakeTimeoutError", "Folder", "Link"]
+
+_SIGNALS = range(129, 129 + 64)
+
+#: What a program of a fake container is: it gets files, argv and environment, and returns exit code and output.
+Program = Callable[[FakeFiles, tuple[str, ...], Mapping[str, str]], tuple[int, bytes]]
+
+#: Which commands a program answers to.
+Matcher = Callable[[tuple[str, ...]], bool]
+
+
+class FakeOutOfMemoryError(Exception):
+    """A program raises it to be killed for memory."""
+
+
+class FakeTimeoutError(Exception):
+    """A program raises it to run until its deadline."""
+
+
+@dataclass(slots=True)
+class _Image:
+    files: FakeFiles
+    environment: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+class FakeSandbox:
+    """A fake engine: images are dictionaries, programs are Python functions."""
+
+    def __init__(self) -> None:
+        self._images: dict[str, _Image] = {}
+        self._names: dict[str, str] = {}
+        self._programs: list[tuple[Matcher, Program]] = []
+        #: Containers that were not removed, by id.
+        self.containers: dict[str, FakeContainer] = {}
+        #: How many containers were ever created.
+        self.created = 0
+
+    def add_image(
+        self,
+        reference: str,
+        nodes: dict[str, Node] | None = None,
+        *,
+        environment: Mapping[str, str] | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> str:
+        """Make an image and return its id."""
+        return self._store(reference, _Image(FakeFiles(nodes), dict(environment or {}), dict(labels or {})))
+
+    def image_files(self, image: str) -> FakeFiles:
+        """The files of an image."""
+        return self._image(image).files
+
+    def image_labels(self, image: str) -> Mapping[str, str]:
+        """The labels of an image."""
+        return self._image(image).labels
+
+    def program(self, matches: str | Sequence[str] | Matcher, program: Program) -> None:
+        """Say what a command does; of several that match, the one added last runs.
+
+        Args:
+            matches: the name of a program (`argv[0]`), a whole argv, or a function that tells.
+            program: what it does; may raise `FakeOutOfMemoryError` or `FakeTimeoutError`.
+        """
+        self._programs.append((_matcher(matches), program))
+
+    def create(self, spec: ContainerSpec) -> FakeContainer:
+        """Create a container; nothing runs yet."""
+        if spec.argv is not None and not spec.argv:
+            raise ValueError("argv is empty: give a command, or None for an idle container")
+        if spec.argv is None and (spec.environment or spec.workdir):
+            raise ValueError("an idle container's environment and workdir would be frozen: pass them to exec instead")
+        image = self._image(spec.image)
+        container = FakeContainer(self, spec, image)
+        self.containers[container.id] = container
+        self.created += 1
+        return container
+
+    @contextlib.contextmanager
+    def opened(self, spec: ContainerSpec) -> Iterator[FakeContainer]:
+        """Create a container that is removed at the end of the block."""
+        container = self.create(spec)
+        try:
+            yield container
+        finally:
+            container.remove()
+
+    def image_exists(self, image: str) -> bool:
+        """Whether the image is there."""
+        return self._names.get(image, image) in self._images
+
+    def image_size(self, image: str) -> int:
+        """Bytes of all its files."""
+        return self._image(image).files.size
+
+    def remove_image(self, image: str) -> None:
+        """Remove an image. Removing twice is no error."""
+        self._images.pop(self._names.pop(image, image), None)
+
+    def _store(self, reference: str, image: _Image) -> str:
+        identifier = f"fake:{uuid.uuid4().hex}"
+        self._images[identifier] = image
+        self._names[reference] = identifier
+        return identifier
+
+    def _image(self, image: str) -> _Image:
+        try:
+            return self._images[self._names.get(image, image)]
+        except KeyError as error:
+            raise ImageError(f"image {image} is not on this engine. Add it with FakeSandbox.add_image.") from error
+
+    def _find(self, argv: tuple[str, ...]) -> Program:
+        for matches, program in reversed(self._programs):
+            if matches(argv):
+                return program
+        return _not_found
+
+
+class FakeContainer:
+    """One container of a fake engine; made by `FakeSandbox`."""
+
+    def __init__(self, sandbox: FakeSandbox, spec: ContainerSpec, image: _Image) -> None:
+        self._sandbox = sandbox
+        self._image = image
+        self._id = uuid.uuid4().hex
+        self._running = False
+        #: What it was created from.
+        self.spec = spec
+        #: Its files, for tests to look into.
+        self.files = image.files.copy()
+        #: Every command it was given, in order, with its environment.
+        self.commands: list[tuple[tuple[str, ...], Mapping[str, str]]] = []
+
+    @property
+    def id(self) -> str:
+        """A random id."""
+        return self._id
+
+    def put(self, path: str, archive: IO[bytes]) -> None:
+        """Unpack a tar stream below the folder `path`, which must exist."""
+        self._check_exists()
+        try:
+            self.files.unpack(path, archive)
+        except FileNotFoundError as error:
+            raise SandboxError(f"cannot put files into {path}: there is no such folder") from error
+
+    @contextlib.contextmanager
+    def get(self, path: str) -> Iterator[IO[bytes] | None]:
+        """Read the file or folder at `path` as a tar stream; None where there is nothing."""
+        self._check_exists()
+        packed = self.files.pack(path)
+        yield None if packed is None else io.BufferedReader(_Stream(packed))
+
+    def start(self) -> None:
+        """Start an idle container."""
+        self._check_exists()
+        self._running = True
+
+    def exec(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_s: float,
+        environment: Mapping[str, str] | None = None,
+        workdir: str = "",
+        on_output: Callable[[bytes], object] | None = None,
+        capture_bytes: int = CAPTURE_BYTES,
+    ) -> Completed:
+        """Run the program that was registered for a command."""
+        del workdir
+        self._check_exists()
+        if not self._running:
+            raise SandboxError(f"container {self._id[:12]} does not run: start it first")
+        return self._execute(tuple(argv), environment or {}, timeout_s, Capture(capture_bytes, on_output))
+
+    def run(
+        self,
+        *,
+        timeout_s: float,
+        on_output: Callable[[bytes], object] | None = None,
+        capture_bytes: int = CAPTURE_BYTES,
+    ) -> Completed:
+        """Run the program that was registered for the main process's command."""
+        self._check_exists()
+        if self.spec.argv is None:
+            raise ValueError("an idle container has no command to run: create it with argv, or use exec")
+        return self._execute(self.spec.argv, self.spec.environment, timeout_s, Capture(capture_bytes, on_output))
+
+    def stop(self) -> None:
+        """Stop it."""
+        self._check_exists()
+        self._running = False
+
+    def freeze(self, reference: str, *, labels: Mapping[str, str]) -> str:
+        """Make an image of a stopped container and return its id."""
+        self._check_exists()
+        if self._running:
+            raise SandboxError(f"cannot freeze container {self._id[:12]} as {reference}: it runs. Stop it first.")
+        merged = {**self._image.labels, **labels}
+        return self._sandbox._store(  # noqa: SLF001 - engine and container are one fake.
+            reference, _Image(self.files.copy(), self._image.environment, merged)
+        )
+
+    def remove(self) -> None:
+        """Remove it. Removing twice is no error."""
+        self._running = False
+        self._sandbox.containers.pop(self._id, None)
+
+    def _execute(
+        self, argv: tuple[str, ...], environment: Mapping[str, str], timeout_s: float, capture: Capture
+    ) -> Completed:
+        started = time.monotonic()
+        merged = {**self._image.environment, **environment}
+        self.commands.append((argv, merged))
+        try:
+            code, output = self._sandbox._find(argv)(self.files, argv, merged)  # noqa: SLF001 - likewise.
+        except FakeOutOfMemoryError:
+            return Completed(argv, Termination.OUT_OF_MEMORY, 137, capture.result(), time.monotonic() - started)
+        except FakeTimeoutError:
+            return Completed(argv, Termination.TIMED_OUT, 137, capture.result(), timeout_s)
+        capture.feed(output)
+        termination = Termination.SIGNALLED if code in _SIGNALS else Termination.EXITED
+        return Completed(argv, termination, code, capture.result(), time.monotonic() - started)
+
+    def _check_exists(self) -> None:
+        if self._id not in self._sandbox.containers:
+            raise SandboxError(f"no such container: {self._id[:12]}")
+
+
+class _Stream(io.RawIOBase):
+    """Not seekable, as the engine's is not."""
+
+    def __init__(self, content: bytes) -> None:
+        super().__init__()
+        self._content = io.BytesIO(content)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        return self._content.readinto(buffer)
+
+
+def _matcher(matches: str | Sequence[str] | Matcher) -> Matcher:
+    if callable(matches):
+        return matches
+    if isinstance(matches, str):
+        return lambda argv: argv[0] == matches
+    whole = tuple(matches)
+    return lambda argv: argv == whole
+
+
+def _not_found(_files: FakeFiles, argv: tuple[str, ...], _environment: Mapping[str, str]) -> tuple[int, bytes]:
+    return 126, f"{argv[0]}: executable file not found in $PATH\n".encode()

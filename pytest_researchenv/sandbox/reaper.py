@@ -1,0 +1,146 @@
+"""Removes what dead runs left in the container engine, and nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from docker.errors import APIError, NotFound
+
+from pytest_researchenv.sandbox._stream import engine_call
+from pytest_researchenv.sandbox.labels import KIND, PREFIX, Owner, alive, expired
+
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+
+__all__ = ["IMAGE_KINDS", "KEPT_KINDS", "Reaped", "abandoned", "reap"]
+
+#: Kinds of images. A container or image that someone else made from ours inherits its labels, kind and all.
+IMAGE_KINDS = frozenset({"base-image", "snapshot"})
+
+#: What is made to be used again by later runs.
+KEPT_KINDS = IMAGE_KINDS | {"tool-volume"}
+
+
+@dataclass(frozen=True, slots=True)
+class Reaped:
+    """What was removed, by name.
+
+    Attributes:
+        containers: names of containers.
+        networks: names of networks.
+        volumes: names of volumes.
+        images: tags of images, ids where they had none.
+        refused: what should have gone, and why the engine kept it.
+    """
+
+    containers: list[str] = field(default_factory=list)
+    networks: list[str] = field(default_factory=list)
+    volumes: list[str] = field(default_factory=list)
+    images: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+    @property
+    def total(self) -> int:
+        """How many things were removed."""
+        return len(self.containers) + len(self.networks) + len(self.volumes) + len(self.images)
+
+
+def reap(client: DockerClient, *, everything: bool, owner: Owner) -> Reaped:
+    """Remove containers, networks, volumes and images that nothing can be using any more.
+
+    Args:
+        client: the engine.
+        everything: also frozen images, base images and tool volumes of this host, but no other live process's.
+        owner: who asks.
+
+    Raises:
+        SandboxError: the engine does not answer.
+    """
+    reaped = Reaped()
+    with engine_call("remove what dead runs left"):
+        _reap_containers(client, reaped, owner)
+        _reap_networks(client, reaped, owner)
+        _reap_volumes(client, reaped, owner, everything=everything)
+        _reap_images(client, reaped, owner, everything=everything)
+    return reaped
+
+
+def abandoned(labels: Mapping[str, str], *, owner: Owner, everything: bool, now: float) -> bool:
+    """Whether a thing with these labels may be removed.
+
+    Args:
+        labels: all its labels.
+        owner: who asks.
+        everything: whether to remove what is kept for later runs, too.
+        now: seconds since the epoch.
+    """
+    kind, host, process = (labels.get(f"{PREFIX}{name}", "") for name in ("kind", "host", "process"))
+    if not (kind and host and process):
+        return False
+    ours = host == owner.host
+    if kind in KEPT_KINDS:
+        return everything and ours and (process == owner.process or not alive(process))
+    if not ours:
+        return expired(labels, now=now)
+    living = alive(process)
+    # None: a process in another container of this host; it is taken to live until its things expire.
+    return expired(labels, now=now) if living is None else not living
+
+
+def _reap_containers(client: DockerClient, reaped: Reaped, owner: Owner) -> None:
+    for item in client.api.containers(all=True, filters={"label": KIND}):
+        if item["Labels"][KIND] in IMAGE_KINDS or not _gone(item, owner):
+            continue
+        name = item["Names"][0].lstrip("/") if item.get("Names") else item["Id"][:12]
+        with _noted(reaped.containers, reaped, f"container {name}", name):
+            client.api.remove_container(item["Id"], v=True, force=True)
+
+
+def _reap_networks(client: DockerClient, reaped: Reaped, owner: Owner) -> None:
+    for item in client.api.networks(filters={"label": KIND}):
+        if _gone(item, owner):
+            with _noted(reaped.networks, reaped, f"network {item['Name']}", item["Name"]):
+                client.api.remove_network(item["Id"])
+
+
+def _reap_volumes(client: DockerClient, reaped: Reaped, owner: Owner, *, everything: bool) -> None:
+    for item in client.api.volumes(filters={"label": KIND})["Volumes"] or []:
+        if _gone(item, owner, everything=everything):
+            with _noted(reaped.volumes, reaped, f"volume {item['Name']}", item["Name"]):
+                client.api.remove_volume(item["Name"])
+
+
+def _reap_images(client: DockerClient, reaped: Reaped, owner: Owner, *, everything: bool) -> None:
+    # Newest first: an image cannot go before those made from it.
+    for item in sorted(client.api.images(filters={"label": KIND}), key=lambda item: -item["Created"]):
+        tags = [tag for tag in item.get("RepoTags") or [] if tag != "<none>:<none>"]
+        # Somebody's own image made from one of ours has our labels, but not our name.
+        ours = all(tag.startswith("researchenv") for tag in tags)
+        if item["Labels"][KIND] not in IMAGE_KINDS or not ours or not _gone(item, owner, everything=everything):
+            continue
+        for name in tags or [item["Id"]]:
+            with _noted(reaped.images, reaped, f"image {name}", name):
+                # noprune: parents have labels of their own.
+                client.api.remove_image(name, noprune=True)
+
+
+def _gone(item: Mapping[str, Any], owner: Owner, *, everything: bool = False) -> bool:
+    return abandoned(item.get("Labels") or {}, owner=owner, everything=everything, now=time.time())
+
+
+@contextlib.contextmanager
+def _noted(removed: list[str], reaped: Reaped, what: str, name: str) -> Iterator[None]:
+    try:
+        yield
+    except NotFound:
+        return
+    except APIError as error:
+        reaped.refused.append(f"{what}: {error.explanation}")
+        return
+    removed.append(name)

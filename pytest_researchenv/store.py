@@ -1,0 +1,207 @@
+"""Runs, attempts and results on disk.
+
+    <results>/<run>/<agent>/<repository>/attempt-001/
+        attempt.json         which session began it
+        environment.json     written once the environment is frozen
+        error.txt            instead: what broke, when the infrastructure did
+        report.json          the self-report, byte for byte
+        transcript.log       what the agent printed
+        C0-001.json, .log    one pair per time the tier was probed; the highest number counts
+
+Every file is written whole or not at all, the moment its content is known. Nothing is overwritten.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar, final
+
+from filelock import FileLock
+from pydantic import TypeAdapter, ValidationError
+
+from pytest_researchenv.errors import ConfigurationError, StoreError
+from pytest_researchenv.model import Environment, EnvironmentKey, Tier, TierResult
+
+
+__all__ = ["Attempt", "Store", "load_environment"]
+
+_T = TypeVar("_T")
+_ENVIRONMENT = TypeAdapter(Environment)
+_RESULT = TypeAdapter(TierResult)
+_ATTEMPT = re.compile(r"attempt-(\d{3,})")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """The folder of one attempt."""
+
+    key: EnvironmentKey
+    folder: Path
+
+    @property
+    def transcript(self) -> Path:
+        """What the agent printed."""
+        return self.folder / "transcript.log"
+
+    @property
+    def session(self) -> str:
+        """Id of the pytest session that began the attempt."""
+        path = self.folder / "attempt.json"
+        return str(json.loads(_read(path))["session"]) if path.exists() else ""
+
+    def environment(self) -> Environment | None:
+        """The environment it left behind, or None when it is not finished or ended in an error."""
+        return _load(self.folder / "environment.json", _ENVIRONMENT)
+
+    def error(self) -> str:
+        """What broke when the infrastructure did; empty when nothing has."""
+        path = self.folder / "error.txt"
+        return _read(path).decode() if path.exists() else ""
+
+    def save_environment(self, environment: Environment) -> None:
+        """Record the finished environment."""
+        _write(self.folder / "environment.json", _ENVIRONMENT.dump_json(environment, indent=2))
+
+    def save_report(self, raw: bytes) -> None:
+        """Record the self-report as it was found."""
+        _write(self.folder / "report.json", raw)
+
+    def save_error(self, message: str) -> None:
+        """Record that the infrastructure broke."""
+        _write(self.folder / "error.txt", message.encode())
+
+    def results(self, tier: Tier) -> list[TierResult]:
+        """Every result of a tier, oldest first."""
+        return [_require(path, _RESULT) for path in sorted(self.folder.glob(f"{tier}-*.json"))]
+
+    def next_log(self, tier: Tier) -> Path:
+        """Where the log of the tier's next probe goes. Call it under the tier's lock."""
+        numbers = [int(path.stem.rpartition("-")[2]) for path in self.folder.glob(f"{tier}-*.*")]
+        return self.folder / f"{tier}-{max(numbers, default=0) + 1:03d}.log"
+
+    def save_result(self, log: Path, result: TierResult) -> None:
+        """Record a result beside its log."""
+        _write(log.with_suffix(".json"), _RESULT.dump_json(result, indent=2))
+
+    @contextmanager
+    def lock(self, name: str) -> Iterator[None]:
+        """Keep others from working on the same thing of this attempt."""
+        with _lock(self.folder / f".{name}.lock"):
+            yield
+
+
+@final
+class Store:
+    """The attempts and results of one run."""
+
+    __slots__ = ("root", "run")
+
+    def __init__(self, root: Path, run: str) -> None:
+        self.root = root
+        self.run = run
+
+    def attempts(self, agent: str, repository: str) -> list[Attempt]:
+        """All attempts of an agent at a repository, oldest first."""
+        folder = self._folder(agent, repository)
+        names = sorted(path.name for path in folder.glob("attempt-*") if _ATTEMPT.fullmatch(path.name))
+        return [self._attempt(agent, repository, int(name.partition("-")[2])) for name in names]
+
+    def latest(self, agent: str, repository: str) -> Attempt | None:
+        """The newest attempt."""
+        attempts = self.attempts(agent, repository)
+        return attempts[-1] if attempts else None
+
+    def begin(self, agent: str, repository: str, session: str) -> Attempt:
+        """Make the folder of the next attempt. Call it under `lock`."""
+        latest = self.latest(agent, repository)
+        attempt = self._attempt(agent, repository, latest.key.attempt + 1 if latest else 1)
+        try:
+            attempt.folder.mkdir(parents=True)
+        except OSError as error:
+            raise StoreError(
+                f"the results folder cannot be written: {error}; choose another with --researchenv-results"
+            ) from error
+        _write(attempt.folder / "attempt.json", json.dumps({"session": session}).encode())
+        return attempt
+
+    @contextmanager
+    def lock(self, agent: str, repository: str) -> Iterator[None]:
+        """Keep others from beginning an attempt of this agent at this repository."""
+        with _lock(self._folder(agent, repository) / ".lock"):
+            yield
+
+    def _folder(self, agent: str, repository: str) -> Path:
+        return self.root / self.run / agent / repository
+
+    def _attempt(self, agent: str, repository: str, number: int) -> Attempt:
+        key = EnvironmentKey(self.run, agent, repository, number)
+        return Attempt(key, self._folder(agent, repository) / f"attempt-{number:03d}")
+
+
+def load_environment(folder: Path) -> Environment:
+    """Return the environment that an attempt's folder records.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
+    environment = _load(folder / "environment.json", _ENVIRONMENT)
+    if environment is None:
+        raise ConfigurationError(
+            f"{folder} holds no environment.json; give an attempt's folder, <results>/<run>/<agent>/<name>/attempt-001"
+        )
+    return environment
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    # Only taking the lock may be reported as the store's trouble, not what is done under it.
+    lock = FileLock(path, mode=0o666)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except OSError as error:
+        raise StoreError(f"cannot lock {path}: {error}; choose another folder with --researchenv-results") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except OSError as error:
+        raise StoreError(f"cannot write {path}: {error}") from error
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise StoreError(f"cannot read {path}: {error}") from error
+
+
+def _load(path: Path, adapter: TypeAdapter[_T]) -> _T | None:
+    return _require(path, adapter) if path.exists() else None
+
+
+def _require(path: Path, adapter: TypeAdapter[_T]) -> _T:
+    try:
+        return adapter.validate_json(_read(path))
+    except ValidationError as error:
+        raise StoreError(
+            f"{path} does not hold what was written there: {error}; restore the file, or use another --researchenv-run"
+        ) from error

@@ -1,0 +1,219 @@
+"""Suites on disk: find them, read them, and say exactly what is wrong with them.
+
+The format is described in `docs/suite-format.md`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import tomllib
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from pytest_researchenv._suite_problems import Problem, repository_problems, suite_problems, validation_problems
+from pytest_researchenv.errors import ConfigurationError, SuiteError
+from pytest_researchenv.model import STRICT, Repository, Tier
+
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+__all__ = ["Suite", "find_suite", "load_suite", "resolve_probe", "suite_names", "validate"]
+
+_T = TypeVar("_T")
+
+_SUITE_FILE = "suite.toml"
+_REPOSITORY_FILE = "repo.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A set of repositories that are measured together.
+
+    Attributes:
+        name: name from `suite.toml`.
+        folder: absolute path of its folder.
+        repositories: sorted by name.
+        description: one sentence.
+    """
+
+    name: str
+    folder: Path
+    repositories: tuple[Repository, ...]
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """What `suite.toml` holds."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    name: str
+    description: str = ""
+
+
+def suite_names() -> tuple[str, ...]:
+    """Return the names of the suites that come with this package, sorted."""
+    return tuple(sorted(_shipped()))
+
+
+def find_suite(name_or_path: str) -> Path:
+    """Find a suite's folder by the name of a shipped suite or by a path.
+
+    A shipped suite wins over a folder of the same name; `./name` is always the folder.
+
+    Raises:
+        ConfigurationError: there is no such suite.
+    """
+    shipped = _shipped()
+    if name_or_path in shipped:
+        return shipped[name_or_path]
+    path = Path(name_or_path).expanduser()
+    if (path / _SUITE_FILE).is_file():
+        return path.resolve()
+    known = ", ".join(sorted(shipped)) or "none"
+    if path.is_dir():
+        raise ConfigurationError(
+            f"no suite in the folder {path.resolve()}: it has no {_SUITE_FILE}; known suites: {known}"
+        )
+    near = difflib.get_close_matches(name_or_path, shipped, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise ConfigurationError(
+        f"unknown suite {name_or_path!r}{hint} (known suites: {known}; or give the path of a folder with {_SUITE_FILE})"
+    )
+
+
+def load_suite(folder: Path) -> Suite:
+    """Read a suite.
+
+    Args:
+        folder: the folder that holds `suite.toml`; each sub-folder with a `repo.toml` is a repository.
+
+    Raises:
+        SuiteError: something in it is wrong; the message lists every problem of every file.
+    """
+    folder = folder.resolve()
+    problems: list[Problem] = []
+    header = _read(_header_adapter(), _Header, folder / _SUITE_FILE, problems)
+    repositories: list[Repository] = []
+    for file in sorted(folder.glob(f"*/{_REPOSITORY_FILE}")):
+        repository = _read_repository(file, problems)
+        if repository is not None:
+            repositories.append(repository)
+    problems.extend(suite_problems(folder, repositories))
+    if problems or header is None:
+        raise SuiteError(_message(folder, problems))
+    return Suite(
+        name=header.name,
+        folder=folder,
+        repositories=tuple(sorted(repositories, key=lambda repository: repository.name)),
+        description=header.description,
+    )
+
+
+def resolve_probe(repository: Repository, tier: Tier) -> Path:
+    """Return the probe script of a tier.
+
+    Raises:
+        SuiteError: the tier has none, or the file is missing or lies outside the repository's folder.
+    """
+    spec = repository.tiers.get(tier)
+    file = Path(repository.folder, _REPOSITORY_FILE)
+    if spec is None or not spec.probe:
+        raise SuiteError(f"{file}: tiers.{tier}.probe: {repository.name} has no probe script for {tier}")
+    for problem in repository_problems(file, repository):
+        if problem.key == f"tiers.{tier}.probe":
+            raise SuiteError(str(problem))
+    return Path(repository.folder, spec.probe).resolve()
+
+
+def validate(folder: Path, *, console: Console) -> bool:
+    """Check a suite without Docker, and print what it holds or what is wrong with it.
+
+    Args:
+        folder: the folder that holds `suite.toml`.
+        console: where to print.
+
+    Returns:
+        Whether the suite is fine.
+    """
+    # Collecting tests needs this module and no tables.
+    from pytest_researchenv._suite_table import suite_table  # noqa: PLC0415 - see above
+
+    try:
+        suite = load_suite(folder)
+    except SuiteError as error:
+        console.print(str(error), style="red", markup=False, highlight=False, soft_wrap=True)
+        return False
+    console.print(suite_table(suite))
+    return True
+
+
+def _shipped() -> dict[str, Path]:
+    """Find the suites that come with this package: name → folder."""
+    package = Path(__file__).resolve().parent
+    parents = [package / "suites"]
+    # In site-packages a neighbour called `suites` is somebody else's.
+    if (package.parent / "pyproject.toml").is_file():
+        parents.append(package.parent / "suites")
+    return {file.parent.name: file.parent for parent in parents for file in parent.glob(f"*/{_SUITE_FILE}")}
+
+
+@cache
+def _header_adapter() -> TypeAdapter[_Header]:
+    return TypeAdapter(_Header)
+
+
+@cache
+def _repository_adapter() -> TypeAdapter[Repository]:
+    return TypeAdapter(Repository)
+
+
+def _read_repository(file: Path, problems: list[Problem]) -> Repository | None:
+    repository = _read(_repository_adapter(), Repository, file, problems)
+    if repository is None:
+        return None
+    repository = replace(repository, folder=str(file.parent))
+    problems.extend(repository_problems(file, repository))
+    return repository
+
+
+def _read(adapter: TypeAdapter[_T], root: type[_T], file: Path, problems: list[Problem]) -> _T | None:
+    """Read a TOML file into a value; on failure say why in `problems`."""
+    try:
+        raw = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        problems.append(Problem(file, "", "does not exist"))
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        problems.append(Problem(file, "", f"cannot be read: {error}"))
+        return None
+    except tomllib.TOMLDecodeError as error:
+        problems.append(Problem(file, "", f"is not valid TOML: {error}"))
+        return None
+    own = len(problems)
+    # Set by `load_suite`, not by the file.
+    if root is Repository and "folder" in raw:
+        problems.append(Problem(file, "folder", f"unknown key (value {raw.pop('folder')!r}); remove it"))
+    try:
+        # Through JSON, since only there pydantic's strict mode takes a list for a tuple and a string for an enum.
+        value = adapter.validate_json(json.dumps(raw), strict=True)
+    except TypeError as error:
+        problems.append(Problem(file, "", f"holds a date or a time, which no key takes; put it in quotes: {error}"))
+        return None
+    except ValidationError as error:
+        problems.extend(validation_problems(file, root, raw, error))
+        return None
+    return value if len(problems) == own else None
+
+
+def _message(folder: Path, problems: list[Problem]) -> str:
+    count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+    return "\n".join([f"suite {folder} has {count}:", *(f"  {problem}" for problem in problems)])

@@ -1,0 +1,212 @@
+"""The whole line with real containers: source, agent, freeze, probes, store, report."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from docker import DockerClient
+from junitparser import JUnitXml
+
+from pytest_researchenv.sandbox.labels import PREFIX
+
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+Run = Callable[..., "Ran"]
+
+
+class Ran:
+    """A finished pytest run of a suite."""
+
+    def __init__(self, folder: Path, done: subprocess.CompletedProcess[str]) -> None:
+        self.folder = folder
+        self.code = done.returncode
+        self.text = done.stdout + done.stderr
+
+    @property
+    def outcomes(self) -> dict[str, str]:
+        """`C0 oracle-plain` → passed, failure, error or skipped, as the JUnit file says."""
+        found: dict[str, str] = {}
+        for tests in JUnitXml.fromfile(str(self.folder / "out.xml")):
+            for case in tests:
+                tier, ident = re.fullmatch(r"test_(c\d)_.*\[(.*)\]", case.name).groups()  # type: ignore[union-attr]
+                found[f"{tier.upper()} {ident}"] = str(case.result[0]._tag) if case.result else "passed"
+        return found
+
+    def attempts(self) -> list[str]:
+        """Every attempt's folder, relative to the results."""
+        results = self.folder / "researchenv-results"
+        return sorted(str(path.parent.relative_to(results)) for path in results.rglob("attempt.json"))
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory, docker_client: DockerClient) -> Iterator[Run]:
+    """Run pytest on a copy of the tiny suite; what it froze is removed in the end."""
+    folder = tmp_path_factory.mktemp("workplace")
+    folders = {folder}
+    shutil.copytree(FIXTURES, folder / "fixtures", ignore=shutil.ignore_patterns("__pycache__"))
+
+    def run(*arguments: str, cwd: Path = folder) -> Ran:
+        folders.add(cwd)
+        (cwd / "out.xml").unlink(missing_ok=True)
+        suite = ["--researchenv-suite", str(cwd / "fixtures/suites/tiny")]
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-c",
+                "/dev/null",
+                "--rootdir",
+                str(cwd),
+                "--junitxml=out.xml",
+                *suite,
+                *arguments,
+            ],
+            cwd=cwd,
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        return Ran(cwd, done)
+
+    yield run
+    for record in (path for root in folders for path in root.rglob("environment.json")):
+        docker_client.images.remove(json.loads(record.read_text())["image"], force=True)
+
+
+@pytest.fixture(scope="module")
+def first(workplace: Run) -> Ran:
+    """A first run with both script agents."""
+    return workplace("--researchenv-agent=oracle", "--researchenv-agent=noop", "-n", "2")
+
+
+@pytest.fixture
+def fresh(workplace: Run, tmp_path: Path) -> Run:
+    """Run in a workplace of its own, where nothing is stored yet."""
+    shutil.copytree(FIXTURES, tmp_path / "fixtures", ignore=shutil.ignore_patterns("__pycache__"))
+
+    def run(*arguments: str) -> Ran:
+        return workplace("--researchenv-agent=oracle", *arguments, cwd=tmp_path)
+
+    return run
+
+
+def test_oracle_passes_and_noop_fails_what_needs_something(first: Ran) -> None:
+    """A working environment passes every tier, a bare one fails each that needs more, and neither is an error."""
+    assert first.outcomes == {
+        "C0 oracle-plain": "passed",
+        "C1 oracle-plain": "passed",
+        "C0 oracle-needy": "passed",
+        "C1 oracle-needy": "passed",
+        "C0 noop-plain": "passed",
+        "C1 noop-plain": "passed",
+        "C0 noop-needy": "failure",
+        "C1 noop-needy": "failure",
+    }, first.text
+
+
+def test_workers_build_nothing_twice(first: Ran, docker_client: DockerClient) -> None:
+    """With -n 2 there is one attempt and one frozen image per agent and repository."""
+    keys = [f"default/{agent}/{name}/attempt-001" for agent in ("noop", "oracle") for name in ("needy", "plain")]
+
+    assert first.attempts() == keys
+    for key in keys:
+        environment = json.loads((first.folder / f"researchenv-results/{key}/environment.json").read_text())
+        assert docker_client.images.get(environment["image"])
+
+
+def test_the_frozen_image_is_configured_as_the_base_image(first: Ran, docker_client: DockerClient) -> None:
+    """Nothing of the agent's run is part of the image's configuration; only our labels differ."""
+    path = first.folder / "researchenv-results/default/oracle/needy/attempt-001/environment.json"
+    environment = json.loads(path.read_text())
+    frozen = docker_client.images.get(environment["image"]).attrs["Config"]
+    base = docker_client.images.get(environment["base_image"]).attrs["Config"]
+
+    # The engine invents a host name for what it commits; it configures nothing.
+    ignored = ("Labels", "Hostname", "Image")
+    assert {k: v for k, v in frozen.items() if k not in ignored} == {k: v for k, v in base.items() if k not in ignored}
+    assert all(name.startswith(PREFIX) for name in set(frozen["Labels"]) ^ set(base["Labels"] or {}))
+
+
+def test_a_run_leaves_no_container_and_no_network(first: Ran, docker_client: DockerClient) -> None:
+    """Frozen images and tool volumes are all that stays."""
+    assert first.code == pytest.ExitCode.TESTS_FAILED
+    for container in docker_client.containers.list(all=True, filters={"label": f"{PREFIX}run=default"}):
+        assert str(first.folder) not in str(container.attrs)
+        assert container.status == "running", "only another session's live container may be here"
+    assert not docker_client.networks.list(filters={"label": f"{PREFIX}run=default"})
+
+
+def test_one_tier_again_starts_no_agent(first: Ran, workplace: Run) -> None:
+    """`-k C1` after a full run probes again, on the environments that are there."""
+    before = first.attempts()
+
+    again = workplace("--researchenv-agent=oracle", "-k", "C1")
+
+    assert again.outcomes == {"C1 oracle-plain": "passed", "C1 oracle-needy": "passed"}
+    assert again.attempts() == before
+    assert "0 environments to build, 2 to reuse; 2 tiers to judge" in again.text
+    assert (first.folder / "researchenv-results/default/oracle/plain/attempt-001/C1-002.json").exists()
+
+
+def test_a_run_that_is_continued_does_only_what_is_missing(fresh: Run) -> None:
+    """With a name, stored results stand; a tier that is missing is probed."""
+    once = fresh("--researchenv-run=mine", "-k", "plain and C0")
+
+    twice = fresh("--researchenv-run=mine", "-k", "plain")
+
+    folder = once.folder / "researchenv-results/mine/oracle/plain/attempt-001"
+    assert twice.outcomes == {"C0 oracle-plain": "passed", "C1 oracle-plain": "passed"}
+    assert sorted(path.name for path in folder.glob("C?-*.json")) == ["C0-001.json", "C1-001.json"]
+
+
+def test_what_shaped_an_environment_may_not_change_in_silence(fresh: Run) -> None:
+    """A changed recipe stops the run and says what changed; the two options decide."""
+    first = fresh("-k", "plain and C0")
+    recipe = first.folder / "fixtures/suites/tiny/plain/oracle.sh"
+    recipe.write_text(recipe.read_text() + "# changed\n")
+
+    stopped = fresh("-k", "plain and C0")
+    reused = fresh("-k", "plain and C0", "--researchenv-reuse-anyway")
+    rebuilt = fresh("-k", "plain and C0", "--researchenv-rebuild")
+
+    assert stopped.code == pytest.ExitCode.USAGE_ERROR
+    assert re.search(r"agent: oracle \w+ then, oracle \w+ now", stopped.text)
+    assert "--researchenv-rebuild" in stopped.text
+    assert reused.outcomes == {"C0 oracle-plain": "passed"}
+    assert rebuilt.outcomes == {"C0 oracle-plain": "passed"}
+    assert rebuilt.attempts() == ["default/oracle/plain/attempt-001", "default/oracle/plain/attempt-002"]
+
+
+def test_edited_tracked_files_are_put_back(fresh: Run, tmp_path: Path) -> None:
+    """An entry point that the agent replaced by one that only pretends does not decide a verdict."""
+    recipe = tmp_path / "fixtures/suites/tiny/needy/oracle.sh"
+    pretender = """import pathlib, sys; pathlib.Path(sys.argv[1], "answer.json").write_text('{"answer": 42}')"""
+    recipe.write_text(f"cat > run.py <<'E'\n{pretender}\nE\nreport /usr/bin/python3 system ''\n")
+
+    ran = fresh("-k", "needy and C1")
+
+    assert ran.outcomes == {"C1 oracle-needy": "failure"}
+    assert "No module named 'tinydep'" in ran.text
+
+
+def test_a_shell_opens_in_the_probes_world(first: Ran) -> None:
+    """The command that a failure names runs in a copy of that environment, without network."""
+    folder = first.folder / "researchenv-results/default/oracle/needy/attempt-001"
+    command = ["bash", "-c", "pwd; which python; ls /sys/class/net"]
+
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest_researchenv.cli", "shell", str(folder), *command],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.stdout.split() == ["/workspace/needy", "/opt/needy/bin/python", "lo"], done.stderr

@@ -1,0 +1,178 @@
+"""The published denominator of C0: which files and which names count."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_researchenv.errors import SourceError
+from pytest_researchenv.probes.imports import scan_files, scan_folder, scan_git
+
+
+def write(root: Path, files: dict[str, str | bytes]) -> None:
+    """Make files below a folder."""
+    for name, content in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def git(root: Path, *arguments: str) -> str:
+    """Run git in a folder, without anybody's configuration."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environment |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b")
+    done = subprocess.run(
+        ["git", *identity, "-C", str(root), *arguments], check=True, capture_output=True, text=True, env=environment
+    )
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout with one commit, and an untracked file."""
+    write(
+        tmp_path,
+        {
+            "pkg/__init__.py": "import os, torch.nn as nn\nfrom numpy.linalg import norm\n",
+            "pkg/é b.py": "from . import x\nfrom .pkg2 import y\nimport pkg\n",
+            "build/ignored.py": "import ignored_build\n",
+            "deep/node_modules/a.py": "import ignored_node\n",
+            "old.py": "import ignored_python2\nprint 'hello'\n",
+            "README.md": "import ignored_markdown\n",
+        },
+    )
+    (tmp_path / "link.py").symlink_to("pkg/__init__.py")
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", "-Af")
+    git(tmp_path, "commit", "-qm", "all")
+    write(tmp_path, {"untracked.py": "import ignored_untracked\n"})
+    return tmp_path
+
+
+EXPECTED = ("numpy", "os", "pkg", "torch")
+
+
+def test_a_checkout_counts_what_git_tracks(checkout: Path) -> None:
+    """Standard library and own packages count; relative imports, untracked, excluded and unparsable files do not."""
+    scan = scan_folder(checkout)
+
+    assert scan.names == EXPECTED
+    assert scan.files == ("old.py", "pkg/__init__.py", "pkg/é b.py")
+    assert scan.unparsable == ("old.py",)
+    assert scan.importers["pkg"] == ("pkg/é b.py",)
+
+
+def test_a_git_object_gives_the_same_as_its_checkout(checkout: Path) -> None:
+    """No work tree is needed."""
+    commit = git(checkout, "rev-parse", "HEAD")
+
+    assert scan_git(checkout, commit) == scan_folder(checkout)
+    assert scan_git(checkout / ".git", f"{commit}^{{tree}}") == scan_folder(checkout)
+
+
+def test_a_folder_that_is_no_checkout_counts_all_files(tmp_path: Path) -> None:
+    """An unpacked sdist has no index; excluded folders stay excluded and links are not followed."""
+    write(tmp_path / "tree", {"a.py": "import one\n", "venv/b.py": "import two\n", "c/d.py": "import three\n"})
+    write(tmp_path / "outside", {"e.py": "import four\n"})
+    (tmp_path / "tree/linked").symlink_to(tmp_path / "outside")
+    (tmp_path / "tree/e.py").symlink_to(tmp_path / "outside/e.py")
+
+    assert scan_folder(tmp_path / "tree").names == ("one", "three")
+
+
+def test_tracked_files_that_are_gone_are_left_out(checkout: Path) -> None:
+    """The work tree counts, not the index."""
+    (checkout / "pkg/__init__.py").unlink()
+
+    assert scan_folder(checkout).names == ("pkg",)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        b"import a\0",
+        b"import a\nx = " + b"(" * 5000,
+        b"import a\nx = " + b"-" * 200_000 + b"1",
+        b"import a\nx = a" + b".b" * 200_000,
+        b"# -*- coding: no-such-codec -*-\nimport a\n",
+        b"import a\n\xff\xfe\n",
+        b"\xef\xbb\xbf# coding: latin-1\nimport a\n",
+        b"import a\n  import b\n",
+    ],
+    ids=["null", "parentheses", "operators", "attributes", "codec", "bytes", "bom", "indentation"],
+)
+def test_what_cannot_be_parsed_is_named_and_never_raises(tmp_path: Path, source: bytes) -> None:
+    """Null bytes, too deep nesting and wrong encodings are no Python."""
+    write(tmp_path, {"bad.py": source, "good.py": "import good\n"})
+
+    scan = scan_folder(tmp_path)
+
+    assert scan.unparsable == ("bad.py",)
+    assert scan.names == ("good",)
+
+
+def test_declared_encodings_are_honoured(tmp_path: Path) -> None:
+    """PEP 263, and a byte order mark."""
+    write(
+        tmp_path,
+        {
+            "a.py": "# coding: latin-1\nimport one\nx = 'é'\n".encode("latin-1"),
+            "b.py": b"\xef\xbb\xbfimport two\n",
+        },
+    )
+
+    assert scan_folder(tmp_path).names == ("one", "two")
+
+
+def test_warnings_of_old_code_do_not_escape(tmp_path: Path) -> None:
+    """Invalid escapes and `is` with a literal warn when they are parsed; here every warning is an error."""
+    write(tmp_path, {"a.py": "import one\nx = '\\d'\ny = x is 'z'\n"})
+
+    assert scan_folder(tmp_path).names == ("one",)
+
+
+def test_nothing_of_a_hostile_repository_is_executed(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a program that its configuration names, nor its code; a caller's GIT_DIR leads nowhere else."""
+    marker = checkout / "executed"
+    hook = checkout / "hook"
+    hook.write_text(f"#!/bin/sh\ntouch {marker}\n")
+    hook.chmod(0o755)
+    git(checkout, "config", "core.fsmonitor", str(hook))
+    write(checkout, {"pkg/__init__.py": f"open({str(marker)!r}, 'w')\nimport torch\n"})
+    monkeypatch.setenv("GIT_DIR", "/nowhere")
+
+    names = scan_folder(checkout).names
+
+    assert "torch" in names
+    assert not marker.exists()
+
+
+def test_a_missing_commit_or_folder_is_a_source_error(checkout: Path, tmp_path: Path) -> None:
+    """The message says what was asked for; a commit is never taken for an option."""
+    with pytest.raises(SourceError, match="ls-tree failed"):
+        scan_git(checkout, "0" * 40)
+    with pytest.raises(SourceError, match="ls-tree failed"):
+        scan_git(checkout, "--help")
+    with pytest.raises(SourceError, match="no such folder"):
+        scan_folder(tmp_path / "nowhere")
+
+
+def test_only_python_files_among_the_given_ones_are_read(checkout: Path) -> None:
+    """A list of tracked paths may hold anything."""
+    scan = scan_files(checkout, ["README.md", "pkg/__init__.py", "build/ignored.py", "gone.py", "link.py"])
+
+    assert scan.files == ("pkg/__init__.py",)
+
+
+def test_the_scan_imports_nothing_heavy() -> None:
+    """It is for any tree, without Docker."""
+    code = "import sys, pytest_researchenv.probes.imports; print({'docker', 'pydantic'} & set(sys.modules))"
+
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+
+    assert done.stdout.strip() == "set()"

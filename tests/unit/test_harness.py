@@ -1,0 +1,242 @@
+"""The harness over a fake engine: what is built, what is reused, and what is recorded when things break."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from pytest_researchenv.agents.protocol import REPORT_PATH, AgentTask, Telemetry
+from pytest_researchenv.engine import Engine
+from pytest_researchenv.errors import InfrastructureError, SandboxError, StaleEnvironmentError
+from pytest_researchenv.harness import Harness, Settings
+from pytest_researchenv.model import Cause, PathSource, Repository, Tier, TierResult, TierSpec, Verdict
+from pytest_researchenv.probes.protocol import ProbeTask
+from pytest_researchenv.sandbox.fake import FakeFiles, FakeSandbox
+from pytest_researchenv.sandbox.protocol import Mount
+
+
+@dataclass
+class FakeAgent:
+    """An agent that writes an empty report; it may break, and it may cost money."""
+
+    free: bool = True
+    script: str = "v1"
+    breaks: bool = False
+    name: str = "fake"
+    worked: int = 0
+
+    def inputs(self, repository: Repository) -> Mapping[str, str]:
+        """What shapes the environment."""
+        return {"agent": f"{self.script} for {repository.slug}"}
+
+    def work(self, task: AgentTask) -> Telemetry:
+        """Run one command."""
+        self.worked += 1
+        if self.breaks:
+            raise InfrastructureError("the model's API did not answer")
+        task.container.exec(["report"], timeout_s=task.timeout_s)
+        return Telemetry(ended="exited with code 0", numbers={"wall_s": 1.0})
+
+
+@dataclass
+class FakeProbe:
+    """A probe that gives one verdict, or breaks."""
+
+    tier: Tier = Tier.C1
+    verdict: Verdict = Verdict.PASSED
+    breaks: bool = False
+    tasks: list[ProbeTask] = field(default_factory=list)
+
+    def judge(self, task: ProbeTask) -> TierResult:
+        """Note the task."""
+        self.tasks.append(task)
+        task.log(b"probing\n")
+        if self.breaks:
+            raise SandboxError("the engine went away")
+        return TierResult(self.tier, self.verdict)
+
+
+def _report(files: FakeFiles, argv: tuple[str, ...], environment: Mapping[str, str]) -> tuple[int, bytes]:
+    del argv, environment
+    files.write(REPORT_PATH, b'{"python_path": "/usr/bin/python3"}')
+    return 0, b"reported\n"
+
+
+class Lab:
+    """One results folder, and a new session whenever one is asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "repo").mkdir()
+        (folder / "repo/run.py").write_text("print(1)\n")
+        self.sandbox = FakeSandbox()
+        self.base = self.sandbox.add_image("base", {"/researchenv/.keep": b"", "/workspace/.keep": b""})
+        self.sandbox.program(["report"], _report)
+        self.agent = FakeAgent()
+        self.probe = FakeProbe()
+        self.repository = Repository(
+            "owner/thing", PathSource(str(folder / "repo")), tiers={Tier.C1: TierSpec(argv=("x",))}, folder=str(folder)
+        )
+        self.folder = folder / "results/default/fake/thing"
+        self.settings = Settings(
+            results=folder / "results",
+            run="default",
+            continued=False,
+            rebuild=False,
+            reuse_anyway=False,
+            agent_timeout_s=60,
+            c0_max_missing=0,
+            cache=folder / "cache",
+            session="0",
+        )
+        self.key = "base-1"
+        self._sessions = 0
+
+    def session(self, *, continued: bool = False, rebuild: bool = False, reuse_anyway: bool = False) -> Harness:
+        """Begin a new session."""
+        self._sessions += 1
+        engine = Engine(self.sandbox, self.base, self.key, (), {}, Mount("tools", "/researchenv/tools"))
+        settings = replace(
+            self.settings,
+            session=str(self._sessions),
+            continued=continued,
+            rebuild=rebuild,
+            reuse_anyway=reuse_anyway,
+        )
+        return Harness(
+            settings, engine=lambda: engine, probes={self.probe.tier: self.probe}, agents=lambda _: self.agent
+        )
+
+    def attempts(self) -> list[str]:
+        """The attempts' folders."""
+        return sorted(path.name for path in self.folder.glob("attempt-*"))
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    """A lab with nothing in it."""
+    return Lab(tmp_path)
+
+
+def test_an_environment_is_built_once_and_probed_each_time(lab: Lab) -> None:
+    """A second session starts no agent, and judges the same environment again."""
+    first = lab.session().judge("fake", lab.repository, Tier.C1)
+    second = lab.session().judge("fake", lab.repository, Tier.C1)
+
+    assert first.result.verdict is second.result.verdict is Verdict.PASSED
+    assert lab.agent.worked == 1
+    assert len(lab.probe.tasks) == 2
+    assert lab.probe.tasks[0].environment == lab.probe.tasks[1].environment
+    assert first.folder is not None
+    assert (first.folder / second.result.log).read_text() == "probing\n"
+    assert not lab.sandbox.containers
+
+
+def test_within_a_session_a_tier_is_judged_once(lab: Lab) -> None:
+    """A tier that another tier asks for is not probed twice."""
+    harness = lab.session()
+
+    results = [harness.judge("fake", lab.repository, Tier.C1).result for _ in range(2)]
+
+    assert results[0] == results[1]
+    assert len(lab.probe.tasks) == 1
+
+
+def test_a_continued_run_keeps_what_it_has(lab: Lab) -> None:
+    """Continuing a run probes what is missing, and nothing else."""
+    lab.session().judge("fake", lab.repository, Tier.C1)
+
+    lab.session(continued=True).judge("fake", lab.repository, Tier.C1)
+
+    assert len(lab.probe.tasks) == 1
+
+
+def test_a_tier_that_does_not_apply_builds_nothing(lab: Lab) -> None:
+    """A skip costs no agent's time."""
+    judged = lab.session().judge("fake", lab.repository, Tier.C4)
+
+    assert (judged.result.verdict, judged.result.cause) == (Verdict.SKIPPED, Cause.NOT_APPLICABLE)
+    assert lab.agent.worked == 0
+
+
+def test_a_broken_attempt_is_an_error_for_every_tier_of_the_session(lab: Lab) -> None:
+    """It is recorded, not repeated in the same session, and tried in a new attempt by the next."""
+    lab.agent.breaks = True
+    harness = lab.session()
+
+    for _ in range(2):
+        with pytest.raises(InfrastructureError, match="did not answer"):
+            harness.judge("fake", lab.repository, Tier.C1)
+    lab.agent.breaks = False
+    judged = lab.session().judge("fake", lab.repository, Tier.C1)
+
+    assert lab.agent.worked == 2
+    assert judged.result.verdict is Verdict.PASSED
+    assert lab.attempts() == ["attempt-001", "attempt-002"]
+    assert "did not answer" in (lab.folder / "attempt-001/error.txt").read_text()
+    assert not lab.sandbox.containers
+
+
+def test_a_broken_probe_is_recorded_and_does_not_stand(lab: Lab) -> None:
+    """An error is on disk at once, and even a continued run probes again."""
+    lab.probe.breaks = True
+    with pytest.raises(SandboxError):
+        lab.session().judge("fake", lab.repository, Tier.C1)
+    lab.probe.breaks = False
+
+    judged = lab.session(continued=True).judge("fake", lab.repository, Tier.C1)
+
+    assert judged.result.verdict is Verdict.PASSED
+    assert '"error"' in (lab.folder / "attempt-001/C1-001.json").read_text()
+    assert (lab.folder / "attempt-001/C1-001.log").read_text() == "probing\n"
+
+
+@pytest.mark.parametrize("what", ["agent", "base image", "source"])
+def test_a_changed_input_stops_judging(lab: Lab, what: str) -> None:
+    """Recipe, base image and source each make a stored environment stale; the message names the ways on."""
+    lab.session().judge("fake", lab.repository, Tier.C1)
+    if what == "agent":
+        lab.agent.script = "v2"
+    elif what == "base image":
+        lab.key = "base-2"
+    else:
+        Path(lab.repository.source.path, "run.py").write_text("print(2)\n")  # type: ignore[union-attr]
+
+    message = lab.session().stale_message("fake", lab.repository)
+    with pytest.raises(StaleEnvironmentError):
+        lab.session().judge("fake", lab.repository, Tier.C1)
+
+    assert "--researchenv-rebuild" in message
+    assert "--researchenv-reuse-anyway" in message
+    assert len(lab.probe.tasks) == 1
+
+
+def test_the_user_decides_about_a_stale_environment(lab: Lab) -> None:
+    """Reusing judges the old one; rebuilding makes one new attempt per session."""
+    lab.session().judge("fake", lab.repository, Tier.C1)
+    lab.agent.script = "v2"
+
+    lab.session(reuse_anyway=True).judge("fake", lab.repository, Tier.C1)
+    rebuilding = lab.session(rebuild=True)
+    for _ in range(2):
+        rebuilding.judge("fake", lab.repository, Tier.C1)
+
+    assert [task.environment.key.attempt for task in lab.probe.tasks] == [1, 1, 2]
+    assert lab.session().stale_message("fake", lab.repository) == ""
+
+
+def test_a_lost_image_is_rebuilt_only_where_that_is_free(lab: Lab) -> None:
+    """No money is spent unasked: a paid agent's lost environment is an error that says what to do."""
+    image = lab.session().judge("fake", lab.repository, Tier.C1).environment
+    assert image is not None
+    lab.sandbox.remove_image(image.image)
+    lab.agent.free = False
+
+    with pytest.raises(InfrastructureError, match="--researchenv-rebuild"):
+        lab.session().judge("fake", lab.repository, Tier.C1)
+    lab.agent.free = True
+    lab.session().judge("fake", lab.repository, Tier.C1)
+
+    assert lab.attempts() == ["attempt-001", "attempt-002"]

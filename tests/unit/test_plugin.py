@@ -1,0 +1,230 @@
+"""The plugin as its users see it: selection, outcomes, JUnit and summary.
+
+Only what judges is replaced here (`FakeHarness`, by overriding the fixture): everything else is the real plugin. The
+same ways are walked with real containers in `tests/integration`.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import cast
+
+import pytest
+from junitparser import Error, Failure, Properties, Skipped
+from junitparser.xunit2 import JUnitXml, TestCase
+
+
+SUITES = Path(__file__).parents[2] / "suites"
+
+FAKE_HARNESS = '''
+from __future__ import annotations
+import pytest
+from pytest_researchenv.errors import InfrastructureError
+from pytest_researchenv.harness import Judged
+from pytest_researchenv.model import Cause, Tier, TierResult, Verdict
+
+class FakeHarness:
+    """Gives scripted verdicts: the repository's name says which."""
+
+    def judge(self, agent, repository, tier):
+        if repository.slug == "outage":
+            raise InfrastructureError("the registry did not answer")
+        if repository.slug == "absent" and tier is Tier.C1:
+            return Judged(TierResult(tier, Verdict.SKIPPED, Cause.NOT_APPLICABLE, "needs a robot"))
+        if repository.slug == "broken":
+            return Judged(TierResult(tier, Verdict.FAILED, Cause.EXIT_CODE, "exited with code 1", "boom", 2.5))
+        return Judged(TierResult(tier, Verdict.PASSED, duration_s=1.25, evidence={"missing": ["a", "b"], "total": 9}))
+
+@pytest.fixture(scope="session")
+def researchenv_harness():
+    return FakeHarness()
+'''
+
+TIER = """
+[tiers.C0]
+[tiers.C1]
+argv = ["{python}", "run.py"]
+[tiers.C1.evidence]
+output = ["done"]
+"""
+
+
+@pytest.fixture
+def suite(pytester: pytest.Pytester) -> pytest.Pytester:
+    """A suite of four repositories: fine, broken, outage and absent."""
+    folder = pytester.mkdir("mine")
+    (folder / "suite.toml").write_text('name = "mine"\ndescription = "for a test"\n')
+    (folder / "test_pyramid.py").write_text((SUITES / "quickstart/test_pyramid.py").read_text())
+    for name in ("fine", "broken", "outage", "absent"):
+        repository = folder / name
+        repository.mkdir()
+        (repository / "repo.toml").write_text(f'name = "owner/{name}"\n[source]\npath = "."\n{TIER}')
+        (repository / "run.py").write_text("print('done')\n")
+    pytester.makeconftest(FAKE_HARNESS)
+    return pytester
+
+
+def _cases(path: Path) -> dict[str, TestCase]:
+    return {case.name: cast("TestCase", case) for tests in JUnitXml.fromfile(str(path)) for case in tests}
+
+
+def _properties(case: TestCase) -> dict[str, str]:
+    found = case.child(Properties)  # type: ignore[no-untyped-call] # the library does not annotate it
+    return {prop.name: prop.value for prop in found} if found is not None else {}
+
+
+def test_each_verdict_is_the_pytest_outcome_of_the_same_meaning(suite: pytest.Pytester) -> None:
+    """Passed, failed, skipped and error are told apart: trouble with the infrastructure is never a failure."""
+    result = suite.runpytest("mine", "--researchenv-agent=oracle")
+
+    result.assert_outcomes(passed=3, failed=2, skipped=1, errors=2)
+
+
+def test_junit_has_verdict_duration_and_properties(suite: pytest.Pytester) -> None:
+    """The written XML carries the probe's own time, the outcome, and the facts per test."""
+    suite.runpytest("mine", "--researchenv-agent=oracle", "--junitxml=out.xml", "-o", "junit_duration_report=call")
+    cases = _cases(suite.path / "out.xml")
+
+    fine = cases["test_c0_static_imports[oracle-fine]"]
+    properties = _properties(fine)
+
+    assert fine.time == pytest.approx(1.25)
+    assert properties["researchenv_verdict"] == "passed"
+    assert properties["researchenv_repository"] == "owner/fine"
+    assert properties["researchenv_evidence_missing"] == "a, b"
+    assert isinstance(cases["test_c1_cpu_execution[oracle-broken]"].result[0], Failure)
+    assert isinstance(cases["test_c1_cpu_execution[oracle-outage]"].result[0], Error)
+    assert isinstance(cases["test_c1_cpu_execution[oracle-absent]"].result[0], Skipped)
+    outage = _properties(cases["test_c1_cpu_execution[oracle-outage]"])
+    assert outage["researchenv_tier"] == "C1"
+    assert "researchenv_verdict" not in outage
+
+
+def test_the_summary_counts_errors_and_skips_apart(suite: pytest.Pytester) -> None:
+    """The terminal shows repositories by tiers, with what each rate is out of."""
+    result = suite.runpytest("mine", "--researchenv-agent=oracle")
+
+    result.stdout.re_match_lines_random(
+        [r".*repository +C0 static imports +C1 CPU execution", r".*passed of judged +2 of 3 +1 of 2", r".*errors +1 +1"]
+    )
+
+
+def test_a_failure_is_told_in_short_without_traceback(suite: pytest.Pytester) -> None:
+    """Tier, cause and decisive line; no frames of ours."""
+    result = suite.runpytest("mine", "--researchenv-agent=oracle", "-k", "broken and c1")
+
+    result.stdout.fnmatch_lines(["C1 CPU execution failed: non-zero exit: exited with code 1", "  > boom"])
+    result.stdout.no_fnmatch_line("*fixtures.py*")
+
+
+def test_one_tier_is_selected_by_its_name(suite: pytest.Pytester) -> None:
+    """`-k C1` selects that tier of every repository and nothing else."""
+    result = suite.runpytest("mine", "--researchenv-agent=oracle", "-k", "C1", "--collect-only", "-q")
+
+    selected = [line for line in result.outlines if "::" in line]
+    assert len(selected) == 4
+    assert all("test_c1_" in line for line in selected)
+
+
+def test_two_agents_make_two_cases_of_each_repository(suite: pytest.Pytester) -> None:
+    """Ids say agent and repository, so that either can be selected."""
+    result = suite.runpytest(
+        "mine", "--researchenv-agent=oracle", "--researchenv-agent=noop", "-k", "noop and fine", "--collect-only", "-q"
+    )
+
+    result.stdout.fnmatch_lines(["*test_c0_static_imports[[]noop-fine]", "*test_c1_cpu_execution[[]noop-fine]"])
+
+
+def test_listing_needs_no_agent(suite: pytest.Pytester) -> None:
+    """Without an agent tests are listed, and their ids say so."""
+    result = suite.runpytest("mine", "--collect-only", "-q")
+
+    assert result.ret == pytest.ExitCode.OK
+    result.stdout.fnmatch_lines(["*[[]no-agent-fine]"])
+
+
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["alone", "xdist"])
+def test_running_without_an_agent_is_a_usage_error_that_lists_them(suite: pytest.Pytester, workers: list[str]) -> None:
+    """Nothing runs, the message names every known agent, and the exit code is pytest's for a wrong call."""
+    result = suite.runpytest_subprocess("mine", *workers)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*no agent was chosen*--researchenv-agent*", "*oracle:*", "*noop:*"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--researchenv-agent=orakel"], "*no agent is called 'orakel'; did you mean 'oracle'*"),
+        (["--researchenv-agent=oracle", "--researchenv-agent-timeout=soon"], "*agent-timeout*'soon'*positive number*"),
+        (["--researchenv-agent=oracle", "--researchenv-agent-timeout=0"], "*agent-timeout*'0'*positive number*"),
+        (["--researchenv-agent=oracle", "--researchenv-c0-max-missing=2"], "*c0-max-missing*'2'*from 0 to 1*"),
+        (["--researchenv-agent=oracle", "--researchenv-suite=quikstart"], "*quikstart*quickstart*"),
+        (["--researchenv-agent=oracle", "--researchenv-run=../x"], "*run*'../x'*"),
+    ],
+)
+def test_a_wrong_option_is_a_usage_error(suite: pytest.Pytester, arguments: list[str], message: str) -> None:
+    """The message names the option, the value and what would be right."""
+    result = suite.runpytest_subprocess("mine", *arguments)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([message])
+
+
+def test_a_broken_suite_is_a_usage_error_that_names_the_file(suite: pytest.Pytester) -> None:
+    """A typo in a TOML file stops the run and says where it is."""
+    (suite.path / "mine/fine/repo.toml").write_text('name = "fine"\nsorce = 1\n')
+
+    result = suite.runpytest_subprocess("mine", "--researchenv-agent=oracle")
+
+    assert result.ret != pytest.ExitCode.OK
+    text = result.stdout.str() + result.stderr.str()
+    assert "repo.toml" in text
+    assert "sorce" in text
+    assert "Traceback" not in text
+
+
+def test_workers_share_one_session_and_report_to_one_summary(suite: pytest.Pytester) -> None:
+    """With -n the outcomes, the XML and the summary are the same."""
+    result = suite.runpytest_subprocess("mine", "--researchenv-agent=oracle", "-n", "2", "--junitxml=out.xml")
+
+    result.assert_outcomes(passed=3, failed=2, skipped=1, errors=2)
+    result.stdout.re_match_lines_random([r".*passed of judged +2 of 3 +1 of 2"])
+    assert len(_cases(suite.path / "out.xml")) == 8
+
+
+def test_a_suite_is_found_by_name_in_an_empty_folder(pytester: pytest.Pytester) -> None:
+    """`--researchenv-suite` collects a shipped suite from anywhere."""
+    result = pytester.runpytest_subprocess("--researchenv-suite=quickstart", "--collect-only", "-q")
+
+    assert result.ret == pytest.ExitCode.OK
+    result.stdout.fnmatch_lines(["*test_c0_static_imports[[]no-agent-kvpress]"])
+
+
+def test_the_plugin_costs_nothing_when_it_is_not_used(pytester: pytest.Pytester) -> None:
+    """A run without suites imports neither Docker nor pydantic nor anything else heavy."""
+    pytester.makepyfile(
+        """
+        import sys
+
+        def test_modules():
+            heavy = {"docker", "pydantic", "requests", "rich", "pyright", "torch", "filelock"}
+            assert not heavy & set(sys.modules)
+        """
+    )
+
+    pytester.runpytest_subprocess("-p", "no:xdist").assert_outcomes(passed=1)
+
+
+def test_the_suites_of_a_checkout_are_listed_without_docker(pytester: pytest.Pytester) -> None:
+    """Listing asks no container engine, and does not even load its client."""
+    script = (
+        "import sys, pytest; code = pytest.main(['--collect-only', '-q', '--researchenv-suite=quickstart']); "
+        "sys.exit(code or int('docker' in sys.modules))"
+    )
+
+    done = subprocess.run([sys.executable, "-c", script], cwd=pytester.path, check=False, capture_output=True)
+
+    assert done.returncode == 0, done.stdout

@@ -1,0 +1,65 @@
+"""What people see: the summary's numbers and a failure's words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_researchenv.harness import Judged
+from pytest_researchenv.model import Cause, Tier, TierResult, Verdict
+from pytest_researchenv.report.message import failure_message
+from pytest_researchenv.report.summary import Row, render
+
+
+def _rows(*verdicts: Verdict) -> list[Row]:
+    return [Row("oracle", f"repo{number}", Tier.C1, verdict) for number, verdict in enumerate(verdicts)]
+
+
+def test_errors_and_skips_stay_out_of_the_rate() -> None:
+    """The denominator is passed and failed; skips and errors are counted apart."""
+    rows = _rows(Verdict.PASSED, Verdict.PASSED, Verdict.FAILED, Verdict.SKIPPED, Verdict.ERROR, Verdict.ERROR)
+
+    lines = [line.split() for line in render(rows, width=100).splitlines()]
+
+    assert ["passed", "of", "judged", "2", "of", "3"] in lines
+    assert ["skipped", "1"] in lines
+    assert ["errors", "2"] in lines
+
+
+def test_each_agent_has_a_table_of_its_own() -> None:
+    """Rates of two agents never mix."""
+    rows = [Row("oracle", "x", Tier.C0, Verdict.PASSED), Row("noop", "x", Tier.C0, Verdict.FAILED)]
+
+    text = render(rows, width=100)
+
+    assert text.index("oracle") < text.index("1 of 1") < text.index("noop") < text.index("0 of 1")
+
+
+def test_a_failure_says_tier_cause_line_log_and_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message is short and every line of it leads somewhere."""
+    monkeypatch.chdir(tmp_path)
+    result = TierResult(
+        Tier.C1, Verdict.FAILED, Cause.EXIT_CODE, "exited with code 1", "ModuleNotFoundError: torch", log="C1-001.log"
+    )
+
+    message = failure_message(Judged(result, None, tmp_path / "results/a b"))
+
+    assert message.splitlines() == [
+        "C1 CPU execution failed: non-zero exit: exited with code 1",
+        "  > ModuleNotFoundError: torch",
+        "  log:   results/a b/C1-001.log",
+        "  shell: researchenv shell 'results/a b'",
+    ]
+
+
+def test_a_log_line_cannot_drive_the_terminal_or_fill_it() -> None:
+    """Control characters are shown, not obeyed, and a long line is cut."""
+    result = TierResult(Tier.C1, Verdict.FAILED, Cause.EXIT_CODE, "x", "\x1b[2J\x07\u202e" + "y" * 10_000)
+
+    message = failure_message(Judged(result))
+
+    assert "\x1b" not in message
+    assert "\x07" not in message
+    assert "\u202e" not in message
+    assert len(message) < 500

@@ -1,0 +1,136 @@
+"""The store: what is recorded stays, whole, and where it was."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from pytest_researchenv.errors import ConfigurationError, StoreError
+from pytest_researchenv.model import Cause, Environment, EnvironmentKey, SelfReport, Tier, TierResult, Verdict
+from pytest_researchenv.store import Store, load_environment
+
+
+def _environment(key: EnvironmentKey) -> Environment:
+    return Environment(
+        key=key,
+        image="sha256:1",
+        base_image="sha256:0",
+        workdir="/workspace/x",
+        report=SelfReport(python_path="/opt/v/bin/python", gpu_count=0, cuda_available=False),
+        report_problem="",
+        changed=("a.py",),
+        inputs={"source": "abc"},
+        telemetry={"wall_s": 1.5},
+        ended="exited with code 0",
+        created="2026-01-01T00:00:00+00:00",
+    )
+
+
+def test_an_environment_comes_back_as_it_was_stored(tmp_path: Path) -> None:
+    """Nothing is lost or changed on the way to disk and back."""
+    attempt = Store(tmp_path, "r").begin("oracle", "x", "session")
+    environment = _environment(attempt.key)
+
+    attempt.save_environment(environment)
+
+    assert Store(tmp_path, "r").attempts("oracle", "x")[0].environment() == environment
+    assert load_environment(attempt.folder) == environment
+
+
+def test_attempts_are_numbered_and_none_is_overwritten(tmp_path: Path) -> None:
+    """Each attempt gets the next number, also after a gap, and keeps its session."""
+    store = Store(tmp_path, "r")
+
+    keys = [store.begin("oracle", "x", name).key.attempt for name in ("one", "two")]
+    (store.begin("oracle", "x", "three").folder).rename(tmp_path / "r/oracle/x/attempt-009")
+
+    assert keys == [1, 2]
+    assert store.begin("oracle", "x", "four").key.attempt == 10
+    assert [attempt.session for attempt in store.attempts("oracle", "x")] == ["one", "two", "three", "four"]
+
+
+def test_an_unfinished_attempt_has_no_environment(tmp_path: Path) -> None:
+    """What was begun and never frozen is no environment, and an error is kept in its place."""
+    attempt = Store(tmp_path, "r").begin("oracle", "x", "session")
+
+    attempt.save_error("the registry did not answer")
+
+    assert attempt.environment() is None
+    assert attempt.error() == "the registry did not answer"
+
+
+def test_every_result_of_a_tier_is_kept_in_order(tmp_path: Path) -> None:
+    """A tier probed again gets a new file beside the old one."""
+    attempt = Store(tmp_path, "r").begin("oracle", "x", "session")
+    results = [
+        TierResult(Tier.C1, Verdict.FAILED, Cause.EXIT_CODE, "exited with code 1", evidence={"missing": ["a", "b"]}),
+        TierResult(Tier.C1, Verdict.PASSED, evidence={"ratio": 0.5, "n": 3, "ok": True, "none": None}),
+    ]
+
+    for result in results:
+        log = attempt.next_log(Tier.C1)
+        log.touch()
+        attempt.save_result(log, result)
+
+    assert attempt.results(Tier.C1) == results
+    assert attempt.results(Tier.C0) == []
+
+
+def test_a_log_without_result_is_not_overwritten(tmp_path: Path) -> None:
+    """A probe that was killed left a log: the next one takes the next number."""
+    attempt = Store(tmp_path, "r").begin("oracle", "x", "session")
+
+    attempt.next_log(Tier.C0).touch()
+
+    assert attempt.next_log(Tier.C0).name == "C0-002.log"
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"key": 1}', b"\xff\xfe", b"null"])
+def test_a_damaged_record_is_named(tmp_path: Path, content: bytes) -> None:
+    """A file that does not hold what was written is an error that names it, never a silent default."""
+    attempt = Store(tmp_path, "r").begin("oracle", "x", "session")
+    (attempt.folder / "environment.json").write_bytes(content)
+
+    with pytest.raises(StoreError, match=r"environment\.json does not hold"):
+        attempt.environment()
+
+
+def test_a_folder_that_cannot_be_written_is_an_error_with_the_way_out(tmp_path: Path) -> None:
+    """A file in place of the results folder is said, with the option that helps."""
+    (tmp_path / "results").write_text("")
+
+    with pytest.raises(StoreError, match="--researchenv-results"):
+        Store(tmp_path / "results", "r").begin("oracle", "x", "session")
+
+
+def test_a_folder_without_environment_says_what_to_give(tmp_path: Path) -> None:
+    """A wrong folder is the user's to fix."""
+    with pytest.raises(ConfigurationError, match="attempt-001"):
+        load_environment(tmp_path)
+
+
+def test_the_lock_keeps_a_second_builder_out(tmp_path: Path) -> None:
+    """Two builders of the same environment follow each other; nothing is begun twice at once."""
+    begun: list[int] = []
+
+    def build() -> None:
+        store = Store(tmp_path, "r")
+        with store.lock("oracle", "x"):
+            if not store.attempts("oracle", "x"):
+                begun.append(store.begin("oracle", "x", "s").key.attempt)
+
+    threads = [threading.Thread(target=build) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert begun == [1]
+
+
+def test_an_error_under_the_lock_passes_unchanged(tmp_path: Path) -> None:
+    """Trouble of what is done under a lock is not reported as the lock's."""
+    with pytest.raises(ConnectionError), Store(tmp_path, "r").lock("oracle", "x"):
+        raise ConnectionError("the engine")
