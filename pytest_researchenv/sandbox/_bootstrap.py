@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -101,11 +103,12 @@ def _wait(process: subprocess.Popen[bytes]) -> int:
         ) from error
     finally:
         if process.poll() is None:
-            process.terminate()
+            # The whole group, since mmdebstrap waits for apt, which would take its 30 s to the end.
+            os.killpg(process.pid, signal.SIGTERM)
             try:
                 process.wait(timeout=60)
             except subprocess.TimeoutExpired:
-                process.kill()
+                os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
 
 

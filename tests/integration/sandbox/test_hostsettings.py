@@ -101,7 +101,8 @@ def test_what_is_local_to_the_host_is_installed(
             done = _shell(
                 container,
                 'python3 -m venv /tmp/v; /tmp/v/bin/pip install only-here; /tmp/v/bin/python -c "import only_here"; '
-                'uv venv -q /tmp/u; uv pip install --offline --python /tmp/u only-here; grep -q bundle "$GIT_SSL_CAINFO"',
+                "uv venv -q /tmp/u; uv pip install --offline --python /tmp/u only-here; "
+                'grep -q bundle "$GIT_SSL_CAINFO"',
                 settings,
             )
         assert done.ok, done.output.text()
