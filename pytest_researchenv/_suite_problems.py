@@ -19,6 +19,7 @@ from pytest_researchenv.model import (
     GitSource,
     ImportPolicy,
     JsonEvidence,
+    Parallel,
     PathSource,
     PypiSource,
     Repository,
@@ -31,7 +32,7 @@ from pytest_researchenv.model import (
 __all__ = ["FRAMEWORKS", "PLACEHOLDERS", "Problem", "repository_problems", "suite_problems", "validation_problems"]
 
 #: What `{…}` may name in a command, a working directory, an environment variable or an evidence path.
-PLACEHOLDERS = ("python", "repo", "out", "device", "nproc")
+PLACEHOLDERS = ("python", "repo", "out", "device", "nproc", "observer")
 
 #: Frameworks that C2 knows how to ask.
 FRAMEWORKS = ("torch", "tensorflow", "jax")
@@ -260,7 +261,7 @@ def _tier(repository: Repository, tier: Tier, spec: TierSpec) -> Iterator[tuple[
         yield "timeout_s", f"must be a finite number of seconds, not {spec.timeout_s}"
     yield from _placeholders(spec)
     yield from _environment(spec)
-    for key, text in (*_files(spec.evidence), *_output(spec.evidence), *_counts(tier, spec.evidence)):
+    for key, text in (*_files(spec.evidence), *_output(spec.evidence), *_parallel(tier, spec)):
         yield f"evidence.{key}", text
 
 
@@ -326,15 +327,12 @@ def _output(evidence: Evidence) -> Iterator[tuple[str, str]]:
                 yield f"output[{index}]", f"{pattern!r} matches an empty output, so it demands nothing"
 
 
-def _counts(tier: Tier, evidence: Evidence) -> Iterator[tuple[str, str]]:
-    for key, count, tiers in (
-        ("devices", evidence.devices, (Tier.C3, Tier.C4)),
-        ("ranks", evidence.ranks, (Tier.C4,)),
-    ):
-        if count < 0:
-            yield key, f"must not be negative: {count}"
-        if count > 0 and tier not in tiers:
-            yield key, f"{key} = {count} cannot be seen in {tier}, only in {' and '.join(tiers)}"
+def _parallel(tier: Tier, spec: TierSpec) -> Iterator[tuple[str, str]]:
+    seen = spec.evidence.parallel
+    if seen and tier is not Tier.C4:
+        yield "parallel", f"{str(seen)!r} cannot be seen in {tier}, only in C4"
+    if not seen and tier is Tier.C4 and spec.supported:
+        yield "parallel", f"C4 needs the kind of work that must be seen: {', '.join(Parallel)}"
 
 
 def _path(key: str, path: str) -> Iterator[tuple[str, str]]:

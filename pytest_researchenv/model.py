@@ -19,9 +19,12 @@ __all__ = [
     "EnvironmentKey",
     "Evidence",
     "FileEvidence",
+    "Finding",
+    "FindingKind",
     "GitSource",
     "ImportPolicy",
     "JsonEvidence",
+    "Parallel",
     "PathSource",
     "PypiSource",
     "Repository",
@@ -85,7 +88,20 @@ class Cause(StrEnum):
     OUT_OF_MEMORY = "out of memory"
     TIMEOUT = "timeout"
     NO_EVIDENCE = "missing evidence"
+    FALSE_CLAIMS = "false claims"
     NOT_APPLICABLE = "not applicable"
+    INSUFFICIENT_HARDWARE = "insufficient hardware"
+
+
+class Parallel(StrEnum):
+    """What kind of multi-device work a repository's C4 shows."""
+
+    #: Ranks of one process group exchanged values.
+    COLLECTIVE = "collective"
+    #: One process placed parts of a model on several devices.
+    PLACEMENT = "placement"
+    #: The repository's own launcher ran separate ranks that need not talk.
+    INDEPENDENT = "independent"
 
 
 # --- repositories -----------------------------------------------------------------------------------------
@@ -191,8 +207,7 @@ class Evidence:
         files: files that must exist.
         json: values that JSON files must hold.
         output: regular expressions (Python `re`, multi-line) that the output must match.
-        devices: how many devices must have done work (C3, C4).
-        ranks: how many ranks must have met (C4).
+        parallel: the kind of multi-device work that must have been seen (C4, where it must be given).
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -200,13 +215,12 @@ class Evidence:
     files: tuple[FileEvidence, ...] = ()
     json: tuple[JsonEvidence, ...] = ()
     output: tuple[str, ...] = ()
-    devices: int = 0
-    ranks: int = 0
+    parallel: Parallel | None = None
 
     @property
     def empty(self) -> bool:
         """Whether nothing is demanded."""
-        return not (self.files or self.json or self.output or self.devices or self.ranks)
+        return not (self.files or self.json or self.output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,9 +231,11 @@ class TierSpec:
         supported: whether the tier applies.
         skip_reason: why it does not.
         argv: the command, one argument an item, with the placeholders `{python}` (reported interpreter), `{repo}`
-            (repository folder), `{out}` (writable output folder), `{device}` and `{nproc}`.
+            (repository folder), `{out}` (writable output folder), `{device}` (`cpu` or `cuda`), `{nproc}` (ranks to
+            start) and `{observer}` (C4: a script that takes a Python script and its arguments, runs it unchanged, and
+            records what its rank saw).
         probe: instead of `argv`, a Python script in the repository's suite folder, run by the reported interpreter.
-            It gets the environment variables `RESEARCHENV_REPO`, `_OUT`, `_DEVICE`, `_NPROC`.
+            It gets the environment variables `RESEARCHENV_REPO`, `_OUT`, `_DEVICE`, `_NPROC`, `_OBSERVER`.
         workdir: working directory, with placeholders.
         timeout_s: wall time limit in seconds.
         environment: variables added to the probe's world, with placeholders.
@@ -365,6 +381,7 @@ class Environment:
         workdir: absolute path of the repository in the image.
         report: the self-report, or None when it is missing or invalid.
         report_problem: why there is no usable self-report; empty when there is one.
+        devices: how many accelerators the agent was given.
         changed: tracked paths, relative to `workdir`, that differ from the pinned tree.
         inputs: what shaped the environment: name → digest or value. Compared when it is reused.
         telemetry: what the agent used: name → number (`wall_s`, `tokens_in`, …).
@@ -385,9 +402,37 @@ class Environment:
     telemetry: dict[str, float]
     ended: str
     created: str
+    devices: int = 0
 
 
 # --- results ----------------------------------------------------------------------------------------------
+
+
+class FindingKind(StrEnum):
+    """The published categories of capability hallucination (arXiv 2603.06739)."""
+
+    PATH = "path"
+    VERSION = "version"
+    CAPABILITY = "capability"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One false claim.
+
+    Attributes:
+        kind: its category.
+        field: the self-report's field.
+        claimed: what the agent wrote, as JSON.
+        observed: what was found instead, in words.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    kind: FindingKind
+    field: str
+    claimed: str
+    observed: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,6 +448,9 @@ class TierResult:
         duration_s: the probe's own wall time in seconds.
         evidence: what was observed: name → value.
         log: path of the full log, relative to the attempt's folder.
+        emulated: whether the CPU stood in for accelerators: such a result says nothing about CUDA, and never enters a
+            comparison with published figures.
+        findings: false claims (C5).
         session: id of the pytest session that probed.
         created: UTC, ISO 8601.
     """
@@ -417,5 +465,7 @@ class TierResult:
     duration_s: float = 0.0
     evidence: dict[str, bool | int | float | str | list[str] | None] = field(default_factory=dict)
     log: str = ""
+    emulated: bool = False
+    findings: tuple[Finding, ...] = ()
     session: str = ""
     created: str = ""

@@ -113,8 +113,8 @@ def _check_runnable(task: ProbeTask, spec: TierSpec) -> None:
     where = f"{task.repository.name}: tiers.C1"
     if not (spec.argv or spec.probe):
         raise SuiteError(f"{where} has neither argv nor probe: give the command or the script that runs it")
-    if spec.evidence.devices or spec.evidence.ranks:
-        raise SuiteError(f"{where}.evidence demands devices or ranks, which C1 hides: leave them to C3 and C4")
+    if spec.evidence.parallel:
+        raise SuiteError(f"{where}.evidence demands parallel work, which one process cannot show: leave it to C4")
     for path in _paths(spec.evidence):
         if not path.startswith("{out}/"):
             raise SuiteError(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from pytest_researchenv.hardware import CPU_ONLY, Hardware
 from pytest_researchenv.model import Environment, Repository, Tier, TierResult
 from pytest_researchenv.sandbox.protocol import Mount, Sandbox
 
@@ -41,6 +42,8 @@ class ProbeTask:
         tools: the read-only volume with node and pyright (`sandbox/tools.py` has the paths in it).
         log: called with all that the probe's containers print.
         settings: name → value of options that tiers read (`c0_max_missing`).
+        hardware: what there is to run on.
+        result_of: gives the result of another tier of the same environment, probing it when there is none.
     """
 
     environment: Environment
@@ -50,6 +53,8 @@ class ProbeTask:
     tools: Mount
     log: Callable[[bytes], object]
     settings: Mapping[str, float]
+    hardware: Hardware = CPU_ONLY
+    result_of: Callable[[Tier], TierResult] | None = None
 
 
 class Probe(Protocol):

@@ -80,6 +80,9 @@ class ContainerSpec:
         mounts: read-only volumes.
         limits: resources.
         labels: labels of the container beside our own.
+        devices: uuids of the accelerators that it gets; none unless they are named.
+        host_pids: whether it sees the processes of the engine's host: for monitors of ours only, never for what an
+            agent made.
     """
 
     image: str
@@ -90,6 +93,8 @@ class ContainerSpec:
     mounts: tuple[Mount, ...] = ()
     limits: Limits = field(default_factory=Limits)
     labels: Mapping[str, str] = field(default_factory=dict)
+    devices: tuple[str, ...] = ()
+    host_pids: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from pytest_researchenv.model import (
     Evidence,
     FileEvidence,
     JsonEvidence,
+    Parallel,
     PathSource,
     Repository,
     SelfReport,
@@ -296,7 +297,7 @@ def test_a_tier_that_does_not_apply_is_skipped(world: World, spec: TierSpec | No
     ("change", "named"),
     [
         ({"argv": ()}, "neither argv nor probe"),
-        ({"evidence": Evidence(devices=1)}, "devices"),
+        ({"evidence": Evidence(parallel=Parallel.COLLECTIVE)}, "parallel"),
         ({"evidence": Evidence(files=(FileEvidence("{repo}/results.json"),))}, "outside {out}"),
         ({"evidence": Evidence(json=(JsonEvidence("/tmp/m.json", "v"),))}, "outside {out}"),  # noqa: S108 - a bad example
     ],
