@@ -132,6 +132,8 @@ class DockerContainer:
                 started = time.monotonic()
                 deadline = started + timeout_s
                 ended = pump.carry(deadline=deadline, ended=self._ended) and _wait(self._ended, deadline)
+                if not ended:
+                    pump.drop_the_rest()
                 killed = not ended and self._kill()
                 duration = time.monotonic() - started
                 if not ended:
@@ -210,6 +212,7 @@ class DockerContainer:
             if pump.carry(deadline=deadline, ended=ended) and _wait(ended, deadline):
                 return int(self._api.exec_inspect(identifier)["ExitCode"])
             if kill:
+                pump.drop_the_rest()
                 self._kill()
                 pump.carry(deadline=time.monotonic() + _KILL_S, ended=self._ended)
                 # Not when the agent removed what the idle process needs; the files can still be had.

@@ -28,6 +28,9 @@ __all__ = ["ChunkReader", "Pump", "engine_call"]
 #: How often a silent process is asked whether it still runs, in seconds.
 _QUIET_S = 1.0
 
+#: How often room for the end of an overdue output is looked for, in seconds.
+_POLL_S = 0.05
+
 #: How long output may still come after the process has ended: a background child can hold its stdout for ever.
 _GRACE_S = 5.0
 
@@ -62,6 +65,7 @@ class Pump:
         self._capture = capture
         self._chunks: queue.Queue[bytes | None] = queue.Queue(_WAITING)
         self._closed = threading.Event()
+        self._overdue = threading.Event()
         self._thread = threading.Thread(target=self._read, name="researchenv-output", daemon=True)
 
     def __enter__(self) -> Self:
@@ -78,6 +82,14 @@ class Pump:
         # The stream shuts its socket down, but leaves the file over it open.
         self._stream._response.close()  # type: ignore[attr-defined] # noqa: SLF001 - docker-py has no public way.
         self._thread.join(_GRACE_S)
+
+    def drop_the_rest(self) -> None:
+        """Read on, but keep only what there is room for.
+
+        Call it before the process is killed: the engine does not answer a kill while nobody reads the output of a
+        process that prints without end (tried: `yes` was still running after 4 minutes).
+        """
+        self._overdue.set()
 
     def carry(self, *, deadline: float, ended: Callable[[], bool]) -> bool:
         """Feed the capture until the stream is at its end, or the process is.
@@ -118,9 +130,14 @@ class Pump:
 
     def _put(self, chunk: bytes | None) -> bool:
         while not self._closed.is_set():
+            overdue = self._overdue.is_set()
             with contextlib.suppress(queue.Full):
-                self._chunks.put(chunk, timeout=_QUIET_S)
+                self._chunks.put(chunk, block=not overdue, timeout=_QUIET_S)
                 return True
+            if overdue and chunk is not None:
+                return True
+            if overdue:
+                time.sleep(_POLL_S)
         return False
 
 

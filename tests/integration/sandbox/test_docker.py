@@ -216,6 +216,26 @@ def test_a_container_that_cannot_start_is_an_error(docker_sandbox: DockerSandbox
         container.run(timeout_s=30)
 
 
+@pytest.mark.parametrize("way", ["exec", "run"])
+def test_a_deadline_holds_for_a_process_that_never_stops_printing(
+    docker_sandbox: DockerSandbox, base_image: str, way: str
+) -> None:
+    """The engine answers no kill while nobody reads, so reading goes on until the process is gone."""
+    spec = ContainerSpec(base_image, argv=("yes",) if way == "run" else None, limits=SMALL)
+    with docker_sandbox.opened(spec) as container:
+        started = time.monotonic()
+        if way == "run":
+            completed = container.run(timeout_s=2, capture_bytes=1024)
+        else:
+            container.start()
+            completed = container.exec(["yes"], timeout_s=2, capture_bytes=1024)
+        took = time.monotonic() - started
+
+    assert completed.termination is Termination.TIMED_OUT
+    assert completed.output.head == b"y\n" * 512
+    assert took < 30, "without reading on, the kill waits for ever"
+
+
 @pytest.mark.parametrize("how", ["exec", "run"])
 def test_a_flood_of_output_is_counted_in_bounded_memory(
     docker_sandbox: DockerSandbox, base_image: str, how: str
