@@ -14,7 +14,7 @@ from pathlib import Path
 from pytest_researchenv.errors import SourceError
 
 
-__all__ = ["EPOCH", "checkout_commit", "commit_everything", "intact", "tracked_files", "tree_digest"]
+__all__ = ["EPOCH", "checkout_commit", "commit_everything", "intact", "read_git", "tracked_files", "tree_digest"]
 
 _log = logging.getLogger(__name__)
 
@@ -59,6 +59,10 @@ _SETTINGS = (
     "pack.threads=1",
     "submodule.recurse=false",
 )
+
+# The folder may belong to another user, as checkouts in containers do: nothing of its configuration runs here, and
+# objects that it lacks are fetched from nowhere.
+_FOREIGN = ("safe.directory=*", "protocol.allow=never")
 
 # Bytes stay as they are, whatever the tree's own .gitattributes say: no line ends or `$Id$` converted, no filter, no
 # re-encoding (an impossible one would stop `git add`).
@@ -120,14 +124,22 @@ def tracked_files(folder: Path) -> tuple[str, ...]:
     Raises:
         SourceError: Git refuses.
     """
-    # The folder may belong to another user, as checkouts in containers do: nothing of its configuration runs here.
     try:
-        listed = _git("-c", "safe.directory=*", "ls-files", "-z", "--", ".", folder=folder)
+        listed = read_git(folder, "ls-files", "-z", "--", ".")
     except SourceError as error:
         if "not a git repository" in str(error):
             return ()
         raise
     return tuple(sorted({os.fsdecode(name) for name in listed.split(b"\0") if name}))
+
+
+def read_git(folder: Path, *arguments: str, stdin: bytes = b"") -> bytes:
+    """Run a reading command in a repository that somebody else made, and return what it printed.
+
+    Raises:
+        SourceError: Git refuses.
+    """
+    return _git(*arguments, folder=folder, stdin=stdin, extra=_FOREIGN)
 
 
 def _fetch(url: str, commit: str, repository: Path) -> None:
@@ -174,12 +186,13 @@ class _GitError(Exception):
         self.said = said
 
 
-def _git(*arguments: str, folder: Path | None = None) -> bytes:
+def _git(*arguments: str, folder: Path | None = None, stdin: bytes = b"", extra: Sequence[str] = ()) -> bytes:
     """Run Git with our configuration and no other."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | {
         "GIT_CONFIG_GLOBAL": os.devnull,
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_NO_LAZY_FETCH": "1",
         "GIT_TERMINAL_PROMPT": "0",
         "LC_ALL": "C",
     }
@@ -189,21 +202,23 @@ def _git(*arguments: str, folder: Path | None = None) -> bytes:
             f"GIT_{role}_EMAIL": "pytest-researchenv@localhost",
             f"GIT_{role}_DATE": f"{EPOCH} +0000",
         }
-    settings = [word for setting in _SETTINGS for word in ("-c", setting)]
+    settings = [word for setting in (*_SETTINGS, *extra) for word in ("-c", setting)]
     where = ["-C", str(folder)] if folder else []
     try:
-        return _run([*where, *settings, *arguments], environment=environment, timeout_s=_TIMEOUT_S)
+        return _run([*where, *settings, *arguments], environment=environment, timeout_s=_TIMEOUT_S, stdin=stdin)
     except _GitError as error:
-        raise SourceError(f"{error}: {error.said}") from error
+        # Without our settings, which are many.
+        place = f" in {folder}" if folder else ""
+        raise SourceError(f"git {' '.join(arguments)} failed{place}: {error.said or error}") from error
 
 
-def _run(argv: Sequence[str], *, environment: Mapping[str, str], timeout_s: float) -> bytes:
+def _run(argv: Sequence[str], *, environment: Mapping[str, str], timeout_s: float, stdin: bytes = b"") -> bytes:
     _log.debug("git %s", argv)
     try:
         done = subprocess.run(
             ["git", *argv],
             env=dict(environment),
-            stdin=subprocess.DEVNULL,
+            input=stdin,
             capture_output=True,
             timeout=timeout_s,
             check=False,

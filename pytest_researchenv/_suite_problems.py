@@ -13,6 +13,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 from pydantic import ValidationError
 
+from pytest_researchenv.agents.registry import AGENTS
 from pytest_researchenv.model import (
     Evidence,
     FileEvidence,
@@ -40,7 +41,9 @@ FRAMEWORKS = ("torch", "tensorflow", "jax")
 #: Tiers that run the repository's own code; the others are the harness's own.
 _LAUNCHED = (Tier.C1, Tier.C3, Tier.C4)
 
-_SLUG = re.compile(r"[A-Za-z0-9._-]+")
+# As part of an image's name it must be one that engines accept: no sign at either end, no two dots.
+_SLUG = re.compile(r"[A-Za-z0-9]+((\.|_{1,2}|-+)[A-Za-z0-9]+)*")
+_OWNER = re.compile(r"[A-Za-z0-9._-]*[A-Za-z0-9][A-Za-z0-9._-]*")
 _PROJECT = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _TIER = re.compile(r"c[0-5]", re.IGNORECASE)
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -226,8 +229,14 @@ def _repository(repository: Repository) -> Iterator[tuple[str, str]]:
 def _name(repository: Repository) -> Iterator[tuple[str, str]]:
     slug = repository.slug
     parts = repository.name.split("/")
-    if len(parts) > 2 or not all(_SLUG.fullmatch(part) and set(part) != {"."} for part in parts):  # noqa: PLR2004
-        yield "name", f"{repository.name!r} must be NAME or OWNER/NAME in letters, digits, '.', '_' and '-'"
+    if len(parts) > 2 or not _SLUG.fullmatch(slug) or not _OWNER.fullmatch(parts[0]):  # noqa: PLR2004
+        text = (
+            f"{repository.name!r} must be NAME or OWNER/NAME in letters and digits, with single '.', '_' or '-' between"
+        )
+        yield "name", text
+    elif agent := next((name for name in AGENTS if name in slug.casefold()), ""):
+        text = f"{slug!r} contains {agent!r}: `-k {agent}` would select its tests of every agent; choose another name"
+        yield "name", text
     elif match := _TIER.search(slug):
         text = (
             f"{slug!r} contains {match.group()!r}: `-k {match.group().upper()}` would select every test of it, since "

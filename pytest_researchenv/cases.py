@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_researchenv.errors import SuiteError
-from pytest_researchenv.model import Repository
+from pytest_researchenv.model import Repository, Tier
 from pytest_researchenv.options import chosen_agents
 
 
-__all__ = ["CASE", "Case", "case_of", "cases_for", "distinct_cases"]
+__all__ = ["CASE", "Case", "case_of", "cases_for", "distinct_cases", "tiers_of"]
 
 #: Name of the parameter that carries the case.
 CASE = "researchenv_case"
@@ -31,20 +30,22 @@ class Case:
         """What stands in the test's id."""
         return f"{self.agent or 'no-agent'}-{self.repository.slug}"
 
+    @property
+    def group(self) -> str:
+        """What tells it from the cases of all suites."""
+        return f"{self.agent or 'no-agent'}-{self.repository.key}"
+
 
 def cases_for(config: pytest.Config, folder: Path) -> list[Case]:
     """Return the cases of the suite in a folder.
 
     Raises:
-        pytest.UsageError: the suite's files are wrong.
+        SuiteError: the suite's files are wrong.
     """
     # Reading suites needs pydantic, which must cost nothing where no suite is collected.
     from pytest_researchenv.suite import load_suite  # noqa: PLC0415
 
-    try:
-        suite = load_suite(folder)
-    except SuiteError as error:
-        raise pytest.UsageError(str(error)) from error
+    suite = load_suite(folder)
     agents: list[str | None] = [*chosen_agents(config)] or [None]
     return [Case(agent, repository) for agent in agents for repository in suite.repositories]
 
@@ -58,4 +59,10 @@ def case_of(item: pytest.Item) -> Case | None:
 
 def distinct_cases(items: Iterable[pytest.Item]) -> list[Case]:
     """Return the cases of some tests, each once, in order."""
-    return list({case.id: case for item in items if (case := case_of(item))}.values())
+    return list({case.group: case for item in items if (case := case_of(item))}.values())
+
+
+def tiers_of(item: pytest.Item) -> list[Tier]:
+    """Return the tiers that a test asks for by fixture."""
+    names = getattr(item, "fixturenames", ())
+    return [tier for tier in Tier if tier.lower() in names]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -56,9 +57,14 @@ def _validate(arguments: argparse.Namespace) -> int:
 
 
 def _reap(arguments: argparse.Namespace) -> int:
-    reaped = reap(connect(), everything=arguments.all, owner=Owner.current("reap"))
-    print(reaped)
-    return 0
+    with contextlib.closing(connect()) as client:
+        reaped = reap(client, everything=arguments.all, owner=Owner.current("reap"))
+    for kind in ("containers", "networks", "volumes", "images"):
+        names = getattr(reaped, kind)
+        print(f"{kind}: {len(names)} removed" + (f" ({', '.join(names)})" if names else ""))
+    for refusal in reaped.refused:
+        print(f"refused: {refusal}")
+    return 1 if reaped.refused else 0
 
 
 def _shell(arguments: argparse.Namespace) -> int:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from pytest_researchenv.hardware import CPU_ONLY, Hardware
 from pytest_researchenv.sandbox.protocol import Mount, Sandbox
 
 
@@ -22,6 +23,9 @@ class Engine:
         mounts: read-only volumes that agents see (copies of the host's certificates and wheels).
         environment: variables that agents' processes get (package index, proxy, CA); never frozen.
         tools: read-only volume with node and pyright.
+        hardware: what C2 to C4 run on, and what agents are given.
+        notes: what people should know of it: host settings that could not be carried into containers.
+        close: lets go of the connection.
     """
 
     sandbox: Sandbox
@@ -30,3 +34,6 @@ class Engine:
     mounts: tuple[Mount, ...]
     environment: Mapping[str, str]
     tools: Mount
+    hardware: Hardware = CPU_ONLY
+    notes: tuple[str, ...] = ()
+    close: Callable[[], object] = lambda: None

@@ -11,6 +11,7 @@ from __future__ import annotations
 __all__ = [
     "ConfigurationError",
     "DaemonUnavailableError",
+    "DevicesUnavailableError",
     "ImageError",
     "InfrastructureError",
     "ResearchEnvError",
@@ -52,6 +53,10 @@ class SandboxError(InfrastructureError):
     Whether the engine or the image is at fault is not known here: the caller repeats the call on the base image to
     find out.
     """
+
+
+class DevicesUnavailableError(SandboxError):
+    """The container engine has no means to give accelerators to a container, whatever the image."""
 
 
 class ImageError(InfrastructureError):

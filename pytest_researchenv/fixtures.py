@@ -13,10 +13,20 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 
 from pytest_researchenv.cases import CASE, Case
+from pytest_researchenv.errors import ConfigurationError
+from pytest_researchenv.live import teller_of
 from pytest_researchenv.model import Tier, Verdict
-from pytest_researchenv.options import path_option, ratio_option, run_option, seconds_option, text_option
+from pytest_researchenv.options import (
+    accelerator_option,
+    limits_option,
+    path_option,
+    ratio_option,
+    run_option,
+    seconds_option,
+    text_option,
+)
 from pytest_researchenv.report.message import failure_message
-from pytest_researchenv.report.properties import before_judging, judged_properties
+from pytest_researchenv.report.properties import PREFIX, before_judging, judged_properties
 
 
 if TYPE_CHECKING:
@@ -27,6 +37,10 @@ __all__ = [
     "SESSION",
     "c0",
     "c1",
+    "c2",
+    "c3",
+    "c4",
+    "c5",
     "check",
     "harness_of",
     "researchenv_case",
@@ -38,7 +52,8 @@ __all__ = [
 JUDGED = pytest.StashKey["Judged"]()
 #: Id of this pytest session, the same on the controller and every worker.
 SESSION = pytest.StashKey[str]()
-_HARNESS = pytest.StashKey["Harness"]()
+#: What builds environments and judges them.
+HARNESS = pytest.StashKey["Harness"]()
 
 
 def check(judged: Judged) -> None:
@@ -53,11 +68,12 @@ def check(judged: Judged) -> None:
 
 def harness_of(config: pytest.Config) -> Harness:
     """Return the session's harness; the container engine is asked for nothing yet."""
-    if _HARNESS not in config.stash:
+    if HARNESS not in config.stash:
         # Docker and its companions are imported by sessions that run a suite, and by no other.
-        from pytest_researchenv.harness import Harness, Settings  # noqa: PLC0415
+        from pytest_researchenv.harness import Harness  # noqa: PLC0415
         from pytest_researchenv.probes.table import PROBES  # noqa: PLC0415
         from pytest_researchenv.sandbox.ready import docker_engine  # noqa: PLC0415
+        from pytest_researchenv.settings import Settings  # noqa: PLC0415
 
         run = run_option(config)
         settings = Settings(
@@ -67,13 +83,21 @@ def harness_of(config: pytest.Config) -> Harness:
             rebuild=config.getoption("--researchenv-rebuild"),
             reuse_anyway=config.getoption("--researchenv-reuse-anyway"),
             agent_timeout_s=seconds_option(config, "agent_timeout"),
+            agent_limits=limits_option(config),
             c0_max_missing=ratio_option(config, "c0_max_missing"),
             cache=path_option(config, "cache"),
             session=config.stash[SESSION],
         )
-        engine = partial(docker_engine, settings.run, image=text_option(config, "image"))
-        config.stash[_HARNESS] = Harness(settings, engine=engine, probes=PROBES)
-    return config.stash[_HARNESS]
+        say = teller_of(config)
+        engine = partial(
+            docker_engine,
+            settings.run,
+            image=text_option(config, "image"),
+            accelerator=accelerator_option(config),
+            say=say,
+        )
+        config.stash[HARNESS] = Harness(settings, engine=engine, probes=PROBES, say=say)
+    return config.stash[HARNESS]
 
 
 @pytest.fixture(scope="session")
@@ -98,9 +122,12 @@ def tier_result(
     def judge(tier: Tier) -> Judged:
         agent, repository = researchenv_case.agent, researchenv_case.repository
         if agent is None:
-            raise pytest.UsageError("no agent was chosen: give --researchenv-agent")
-        request.node.user_properties += before_judging(agent, repository, tier)
-        judged = researchenv_harness.judge(agent, repository, tier)
+            raise ConfigurationError("no agent was chosen: give --researchenv-agent")
+        # A test that pytest-rerunfailures runs again has what its last run found.
+        known = [pair for pair in request.node.user_properties if not pair[0].startswith(PREFIX)]
+        request.node.user_properties[:] = [*known, *before_judging(agent, repository, tier)]
+        rerun = getattr(request.node, "execution_count", 1) > 1
+        judged = researchenv_harness.judge(agent, repository, tier, retry=rerun)
         request.node.user_properties += judged_properties(judged)
         request.node.stash[JUDGED] = judged
         return judged
@@ -120,8 +147,32 @@ def c1(tier_result: Callable[[Tier], Judged]) -> Judged:
     return tier_result(Tier.C1)
 
 
+@pytest.fixture
+def c2(tier_result: Callable[[Tier], Judged]) -> Judged:
+    """Tier C2: each framework, the driver and the devices agree."""
+    return tier_result(Tier.C2)
+
+
+@pytest.fixture
+def c3(tier_result: Callable[[Tier], Judged]) -> Judged:
+    """Tier C3: the entry point does its work on one device."""
+    return tier_result(Tier.C3)
+
+
+@pytest.fixture
+def c4(tier_result: Callable[[Tier], Judged]) -> Judged:
+    """Tier C4: the entry point does its work on several devices."""
+    return tier_result(Tier.C4)
+
+
+@pytest.fixture
+def c5(tier_result: Callable[[Tier], Judged]) -> Judged:
+    """Tier C5: the self-report claims nothing that does not hold."""
+    return tier_result(Tier.C5)
+
+
 def _no_suite(request: pytest.FixtureRequest) -> NoReturn:
-    raise pytest.UsageError(
+    raise ConfigurationError(
         f"{request.node.nodeid} asks for {CASE}, but its folder holds no suite.toml; "
         "move the test into a suite's folder"
     )

@@ -25,9 +25,10 @@ class Device:
 
     Attributes:
         index: the driver's number.
-        uuid: the driver's name for this very device; what is leased and handed to containers.
+        uuid: the driver's name for this very device; what is leased and handed to containers. Of an instance of a
+            device that is split by MIG: `MIG-…`.
         name: product name, as frameworks report it, too.
-        memory_bytes: total memory.
+        memory_bytes: total memory; 0 where the driver does not say (devices that share the host's memory).
         compute_capability: (major, minor).
     """
 
@@ -47,12 +48,27 @@ class Hardware:
         devices: every device that the driver reports; empty on the CPU.
         driver: version of the driver; empty on the CPU.
         cuda: highest CUDA version that the driver supports, (major, minor); (0, 0) on the CPU.
+        reason: why there are no devices, in words; empty when there are some or nobody looked.
     """
 
     accelerator: Accelerator
     devices: tuple[Device, ...] = ()
     driver: str = ""
     cuda: tuple[int, int] = (0, 0)
+    reason: str = ""
+
+    @property
+    def uuids(self) -> tuple[str, ...]:
+        """What `ContainerSpec.devices` takes."""
+        return tuple(device.uuid for device in self.devices)
+
+    def shortage(self, needed: int) -> str:
+        """What a skip says when there are fewer devices than needed; empty when there are enough."""
+        if len(self.devices) >= needed:
+            return ""
+        found = len(self.devices)
+        why = f": {self.reason}" if self.reason else ""
+        return f"{found} device{'' if found == 1 else 's'} found, {needed} needed{why}"
 
     @property
     def emulated(self) -> bool:

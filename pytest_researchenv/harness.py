@@ -5,10 +5,10 @@ This is where the seams meet. It knows nothing of pytest.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -18,53 +18,20 @@ from typing import final
 from pytest_researchenv.agents.protocol import Agent
 from pytest_researchenv.agents.registry import find_agent
 from pytest_researchenv.engine import Engine
-from pytest_researchenv.errors import InfrastructureError, StaleEnvironmentError, StoreError
-from pytest_researchenv.model import (
-    Cause,
-    Environment,
-    PathSource,
-    Repository,
-    Tier,
-    TierResult,
-    TierSpec,
-    Verdict,
-)
-from pytest_researchenv.probes.protocol import Probe, ProbeTask, Tree
-from pytest_researchenv.provision import provision
-from pytest_researchenv.source import fetch
-from pytest_researchenv.store import Attempt, Store
+from pytest_researchenv.environments import Environments
+from pytest_researchenv.errors import ConfigurationError, InfrastructureError, ResearchEnvError
+from pytest_researchenv.log import capped_log
+from pytest_researchenv.model import Cause, Environment, Repository, Tier, TierResult, Verdict
+from pytest_researchenv.probes.protocol import Probe, ProbeTask
+from pytest_researchenv.progress import Teller
+from pytest_researchenv.settings import Settings
+from pytest_researchenv.store import Attempt
+from pytest_researchenv.suite import resolve_probe
 
 
-__all__ = ["Harness", "Judged", "Settings"]
+__all__ = ["Harness", "Judged"]
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What the user chose.
-
-    Attributes:
-        results: folder that holds the runs.
-        run: name of the run.
-        continued: whether stored results of the run stand, and only what is missing is done.
-        rebuild: whether a new attempt is made where an environment exists.
-        reuse_anyway: whether an environment is used although what shaped it has changed.
-        agent_timeout_s: the agent's wall time limit in seconds.
-        c0_max_missing: share of imports that may be missing, 0 to 1.
-        cache: folder for pinned trees.
-        session: id of this pytest session, the same on every worker.
-    """
-
-    results: Path
-    run: str
-    continued: bool
-    rebuild: bool
-    reuse_anyway: bool
-    agent_timeout_s: float
-    c0_max_missing: float
-    cache: Path
-    session: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +42,15 @@ class Judged:
         result: what the probe found.
         environment: what was judged; None when the tier does not apply.
         folder: the attempt's folder; None likewise.
+        fresh: whether it was probed just now.
+        notes: what people should know of the container engine that was used.
     """
 
     result: TierResult
     environment: Environment | None = None
     folder: Path | None = None
+    fresh: bool = True
+    notes: tuple[str, ...] = ()
 
 
 @final
@@ -93,175 +64,114 @@ class Harness:
         engine: Callable[[], Engine],
         probes: Mapping[Tier, Probe],
         agents: Callable[[str], Agent] = find_agent,
+        say: Teller | None = None,
     ) -> None:
         self._settings = settings
-        self._find_agent = agents
         self._make_engine = engine
         self._probes = probes
-        self._store = Store(settings.results, settings.run)
+        self._say = say or Teller()
+        self.environments = Environments(settings, engine=lambda: self._engine, agents=agents, say=self._say)
 
     @cached_property
     def _engine(self) -> Engine:
+        self._say("making the container engine ready")
         return self._make_engine()
 
-    # --- environments ---------------------------------------------------------------------------------------
+    def close(self) -> None:
+        """Let go of the container engine."""
+        if "_engine" in vars(self):
+            self._engine.close()
 
-    def environment(self, agent_name: str, repository: Repository) -> tuple[Attempt, Environment]:
-        """Return the environment of the newest attempt, building it when there is none.
-
-        Raises:
-            InfrastructureError: it could not be built, now or earlier in this session.
-            StaleEnvironmentError: there is one, but what shaped it has changed.
-        """
-        agent = self._find_agent(agent_name)
-        with self._store.lock(agent_name, repository.slug):
-            latest = self._store.latest(agent_name, repository.slug)
-            if latest is not None and (found := self._reusable(latest, agent, repository)):
-                return latest, found
-            attempt = self._store.begin(agent_name, repository.slug, self._settings.session)
-            return attempt, self._build(attempt, agent, repository)
-
-    def stale_message(self, agent_name: str, repository: Repository) -> str:
-        """Say what changed since the environment was built; empty when nothing has."""
-        changed = self._stale(self._find_agent(agent_name), repository)
-        return _describe(agent_name, repository, changed) if changed else ""
-
-    def _stale(self, agent: Agent, repository: Repository) -> dict[str, tuple[str, str]]:
-        latest = self._store.latest(agent.name, repository.slug)
-        environment = latest.environment() if latest else None
-        if environment is None or self._settings.rebuild or self._settings.reuse_anyway:
-            return {}
-        now = self._inputs(agent, repository)
-        then = environment.inputs
-        return {
-            name: (then.get(name, "nothing"), now.get(name, "nothing"))
-            for name in sorted(then.keys() | now.keys())
-            if then.get(name) != now.get(name)
-        }
-
-    def exists(self, agent_name: str, repository: Repository) -> bool:
-        """Whether an environment would be reused; needs no container engine."""
-        latest = self._store.latest(agent_name, repository.slug)
-        return latest is not None and latest.environment() is not None and not self._settings.rebuild
-
-    def _reusable(self, latest: Attempt, agent: Agent, repository: Repository) -> Environment | None:
-        ours = latest.session == self._settings.session
-        if ours and (error := latest.error()):
-            raise InfrastructureError(f"{latest.key} could not be built: {error}")
-        environment = latest.environment()
-        if environment is None or (self._settings.rebuild and not ours):
-            return None
-        if changed := self._stale(agent, repository):
-            raise StaleEnvironmentError(_describe(agent.name, repository, changed))
-        if self._engine.sandbox.image_exists(environment.image):
-            return environment
-        if agent.free:
-            _log.warning("the frozen image of %s is gone: building it again", latest.key)
-            return None
-        raise InfrastructureError(
-            f"the frozen image of {latest.key} is gone ({environment.image}); build it again with --researchenv-rebuild"
-        )
-
-    def _build(self, attempt: Attempt, agent: Agent, repository: Repository) -> Environment:
-        _log.info("building %s", attempt.key)
-        try:
-            return provision(
-                self._engine,
-                timeout_s=self._settings.agent_timeout_s,
-                attempt=attempt,
-                agent=agent,
-                repository=repository,
-                tree=self._tree(repository),
-                inputs=self._inputs(agent, repository),
-            )
-        except InfrastructureError as error:
-            attempt.save_error(str(error))
-            raise
-
-    def _tree(self, repository: Repository) -> Tree:
-        return fetch(repository, cache=self._settings.cache)
-
-    def _inputs(self, agent: Agent, repository: Repository) -> Mapping[str, str]:
-        source = repository.source
-        pinned = self._tree(repository).digest if isinstance(source, PathSource) else str(source)
-        return {
-            "source": pinned,
-            "image": self._engine.base_key,
-            "agent_timeout_s": f"{self._settings.agent_timeout_s:g}",
-            **agent.inputs(repository),
-        }
-
-    # --- tiers ----------------------------------------------------------------------------------------------
-
-    def judge(self, agent_name: str, repository: Repository, tier: Tier) -> Judged:
+    def judge(self, agent_name: str, repository: Repository, tier: Tier, *, retry: bool = False) -> Judged:
         """Return the tier's verdict, probing unless a stored result stands.
 
+        Args:
+            agent_name: whose environment.
+            repository: what for.
+            tier: what is judged.
+            retry: whether to build again what could not be built earlier in this session.
+
         Raises:
+            ConfigurationError: there is no probe for the tier.
             InfrastructureError: no verdict is possible; this, too, is recorded.
         """
-        spec = repository.tiers.get(tier, _ABSENT)
+        spec = repository.spec(tier)
         if not spec.supported:
             return Judged(TierResult(tier, Verdict.SKIPPED, Cause.NOT_APPLICABLE, spec.skip_reason))
-        attempt, environment = self.environment(agent_name, repository)
-        with attempt.lock(tier):
-            if standing := self._standing(attempt, tier):
-                return Judged(standing, environment, attempt.folder)
-            return Judged(self._probe(attempt, environment, repository, tier), environment, attempt.folder)
+        if tier not in self._probes:
+            raise ConfigurationError(f"{tier} cannot be judged by this version: there is no probe for it")
+        with self._say.at(agent_name, repository.slug):
+            attempt, environment = self.environments.get(agent_name, repository, retry=retry)
+            self._say(f"waiting for the lock of {tier}")
+            with attempt.lock(tier):
+                standing = self._standing(attempt, repository, tier)
+                result = standing or self._probe(attempt, environment, repository, tier)
+        return Judged(result, environment, attempt.folder, fresh=standing is None, notes=self._engine.notes)
 
-    def _standing(self, attempt: Attempt, tier: Tier) -> TierResult | None:
+    def _standing(self, attempt: Attempt, repository: Repository, tier: Tier) -> TierResult | None:
         results = attempt.results(tier)
         if not results or results[-1].verdict is Verdict.ERROR:
             return None
-        ours = results[-1].session == self._settings.session
-        return results[-1] if ours or self._settings.continued else None
+        last = results[-1]
+        kept = last.session == self._settings.session or self._settings.continued
+        return last if kept and last.basis == self._basis(repository, tier) else None
 
     def _probe(self, attempt: Attempt, environment: Environment, repository: Repository, tier: Tier) -> TierResult:
         _log.info("probing %s of %s", tier, attempt.key)
-        path = attempt.next_log(tier)
+        self._say(f"probing {tier}")
+        log = attempt.next_log(tier)
         started = time.monotonic()
-        with _appending(path) as log:
-            task = ProbeTask(
-                environment=environment,
-                repository=repository,
-                tree=self._tree(repository),
-                sandbox=self._engine.sandbox,
-                tools=self._engine.tools,
-                log=log,
-                settings={"c0_max_missing": self._settings.c0_max_missing},
+
+        def save(result: TierResult) -> TierResult:
+            stamped = replace(
+                result,
+                duration_s=result.duration_s or time.monotonic() - started,
+                log=log.name,
+                basis=self._basis(repository, tier),
+                session=self._settings.session,
+                created=datetime.now(UTC).isoformat(timespec="seconds"),
             )
-            try:
-                result = self._probes[tier].judge(task)
-            except InfrastructureError as error:
-                broken = TierResult(tier, Verdict.ERROR, reason=str(error), duration_s=time.monotonic() - started)
-                attempt.save_result(path, self._stamped(broken, path))
-                raise
-        result = replace(result, duration_s=result.duration_s or time.monotonic() - started)
-        result = self._stamped(result, path)
-        attempt.save_result(path, result)
-        return result
+            attempt.save_result(log, stamped)
+            return stamped
 
-    def _stamped(self, result: TierResult, log: Path) -> TierResult:
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        return replace(result, log=log.name, session=self._settings.session, created=now)
+        try:
+            with capped_log(log) as append:
+                return save(self._probes[tier].judge(self._task(append, environment, repository)))
+        except ResearchEnvError as error:
+            save(TierResult(tier, Verdict.ERROR, Cause.INFRASTRUCTURE, str(error)))
+            raise
+        # The boundary: whatever else breaks is a defect of ours, and no verdict.
+        except Exception as error:
+            message = f"unexpected {type(error).__name__}: {error}; please report it"
+            save(TierResult(tier, Verdict.ERROR, Cause.INFRASTRUCTURE, message))
+            raise InfrastructureError(message) from error
 
+    def _task(self, log: Callable[[bytes], object], environment: Environment, repository: Repository) -> ProbeTask:
+        return ProbeTask(
+            environment=environment,
+            repository=repository,
+            tree=self.environments.tree(repository),
+            sandbox=self._engine.sandbox,
+            tools=self._engine.tools,
+            log=log,
+            settings=self._probe_settings(),
+            hardware=self._engine.hardware,
+            result_of=lambda other: self.judge(environment.key.agent, repository, other).result,
+        )
 
-def _describe(agent: str, repository: Repository, changed: Mapping[str, tuple[str, str]]) -> str:
-    """Say what changed since an environment was built, and what can be done."""
-    lines = [f"the stored environment of {agent} for {repository.name} was shaped by something else:"]
-    lines += [f"  {name}: {then} then, {now} now" for name, (then, now) in changed.items()]
-    lines.append("build it again with --researchenv-rebuild, or judge it as it is with --researchenv-reuse-anyway")
-    return "\n".join(lines)
+    def _probe_settings(self) -> dict[str, float]:
+        return {"c0_max_missing": self._settings.c0_max_missing}
 
-
-_ABSENT = TierSpec(supported=False, skip_reason="repo.toml does not describe this tier")
-
-
-@contextmanager
-def _appending(path: Path) -> Iterator[Callable[[bytes], object]]:
-    # Only opening it may be reported as the store's trouble, not what is done while it is open.
-    try:
-        file = path.open("xb", buffering=0)
-    except OSError as error:
-        raise StoreError(f"cannot write {path}: {error}") from error
-    with file:
-        yield file.write
+    def _basis(self, repository: Repository, tier: Tier) -> str:
+        """Return a digest of what decides the tier, beside the environment."""
+        spec = repository.tiers[tier]
+        script = resolve_probe(repository, tier).read_bytes() if spec.probe else b""
+        parts = (
+            spec,
+            repository.imports,
+            repository.frameworks,
+            self._engine.hardware.accelerator,
+            sorted(self._probe_settings().items()),
+        )
+        text = " ".join(map(repr, parts))
+        return hashlib.sha256(text.encode() + script).hexdigest()

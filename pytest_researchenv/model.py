@@ -14,6 +14,7 @@ from typing import ClassVar
 
 __all__ = [
     "NO_SELF_REPORT",
+    "UNFREEZABLE",
     "Cause",
     "Environment",
     "EnvironmentKey",
@@ -87,10 +88,13 @@ class Cause(StrEnum):
     SIGNAL = "signal"
     OUT_OF_MEMORY = "out of memory"
     TIMEOUT = "timeout"
+    DISK_FULL = "disk limit reached"
     NO_EVIDENCE = "missing evidence"
     FALSE_CLAIMS = "false claims"
     NOT_APPLICABLE = "not applicable"
+    HARDWARE_MISMATCH = "hardware mismatch"
     INSUFFICIENT_HARDWARE = "insufficient hardware"
+    INFRASTRUCTURE = "infrastructure"
 
 
 class Parallel(StrEnum):
@@ -232,12 +236,13 @@ class TierSpec:
         skip_reason: why it does not.
         argv: the command, one argument an item, with the placeholders `{python}` (reported interpreter), `{repo}`
             (repository folder), `{out}` (writable output folder), `{device}` (`cpu` or `cuda`), `{nproc}` (ranks to
-            start) and `{observer}` (C4: a script that takes a Python script and its arguments, runs it unchanged, and
-            records what its rank saw).
+            start) and `{observer}` (C3, C4: a script that takes a Python script and its arguments, runs it unchanged,
+            and records what its process saw).
         probe: instead of `argv`, a Python script in the repository's suite folder, run by the reported interpreter.
             It gets the environment variables `RESEARCHENV_REPO`, `_OUT`, `_DEVICE`, `_NPROC`, `_OBSERVER`.
         workdir: working directory, with placeholders.
         timeout_s: wall time limit in seconds.
+        memory_gb: limit of its memory, in GiB.
         environment: variables added to the probe's world, with placeholders.
         assets: names of assets that the harness mounts; the network is off when there are none.
         evidence: what must be seen.
@@ -251,6 +256,7 @@ class TierSpec:
     probe: str = ""
     workdir: str = "{repo}"
     timeout_s: float = 600.0
+    memory_gb: float = 16.0
     environment: dict[str, str] = field(default_factory=dict)
     assets: tuple[str, ...] = ()
     evidence: Evidence = field(default_factory=Evidence)
@@ -264,6 +270,12 @@ class TierSpec:
             raise ValueError("give argv or probe, not both")
         if not self.timeout_s > 0:
             raise ValueError(f"timeout_s must be positive, not {self.timeout_s}")
+        # The engine takes no less than 6 MiB.
+        if not 0.01 <= self.memory_gb < float("inf"):  # noqa: PLR2004 - said above
+            raise ValueError(f"memory_gb must be a number of GiB from 0.01 on, not {self.memory_gb}")
+
+
+_ABSENT = TierSpec(supported=False, skip_reason="repo.toml does not describe this tier")
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +307,7 @@ class Repository:
         imports: what C0 expects.
         tiers: how each tier is probed; a tier that is absent is not applicable.
         folder: absolute path of the folder that holds `repo.toml`.
+        suite: name of the suite that describes it.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -307,6 +320,16 @@ class Repository:
     imports: ImportPolicy = field(default_factory=ImportPolicy)
     tiers: dict[Tier, TierSpec] = field(default_factory=dict)
     folder: str = ""
+    suite: str = ""
+
+    def spec(self, tier: Tier) -> TierSpec:
+        """Return how a tier is probed; one that `repo.toml` does not describe is not supported."""
+        return self.tiers.get(tier, _ABSENT)
+
+    @property
+    def key(self) -> str:
+        """What tells it from the repositories of all suites: `suite/slug`; part of folders and image names."""
+        return f"{self.suite}/{self.slug}" if self.suite else self.slug
 
     @property
     def slug(self) -> str:
@@ -322,13 +345,23 @@ class Repository:
 #: The problem of an environment whose agent wrote no self-report at all.
 NO_SELF_REPORT = "the agent left no self-report"
 
+#: How the problem begins of an environment that could not be frozen: its image is the base image's.
+UNFREEZABLE = "the environment could not be frozen"
+
 
 # --- environments -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentKey:
-    """What identifies one attempt."""
+    """What identifies one attempt.
+
+    Attributes:
+        run: name of the run.
+        agent: name of the agent.
+        repository: `Repository.key`.
+        attempt: number, from 1.
+    """
 
     run: str
     agent: str
@@ -382,7 +415,8 @@ class Environment:
         report: the self-report, or None when it is missing or invalid.
         report_problem: why there is no usable self-report; empty when there is one.
         devices: how many accelerators the agent was given.
-        changed: tracked paths, relative to `workdir`, that differ from the pinned tree.
+        changed: tracked paths, relative to `workdir`, that differ from the pinned tree. Those whose names are not UTF-8
+            are left out, and always put back.
         inputs: what shaped the environment: name → digest or value. Compared when it is reused.
         telemetry: what the agent used: name → number (`wall_s`, `tokens_in`, …).
         ended: how the agent's work ended, e.g. `exited with code 0` or `timeout after 3600 s`.
@@ -451,6 +485,7 @@ class TierResult:
         emulated: whether the CPU stood in for accelerators: such a result says nothing about CUDA, and never enters a
             comparison with published figures.
         findings: false claims (C5).
+        basis: digest of what the tier was judged by: its part of `repo.toml`, its probe script, the settings.
         session: id of the pytest session that probed.
         created: UTC, ISO 8601.
     """
@@ -467,5 +502,6 @@ class TierResult:
     log: str = ""
     emulated: bool = False
     findings: tuple[Finding, ...] = ()
+    basis: str = ""
     session: str = ""
     created: str = ""

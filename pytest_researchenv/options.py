@@ -11,13 +11,17 @@ import pytest
 
 from pytest_researchenv.agents.registry import find_agent
 from pytest_researchenv.errors import ConfigurationError
+from pytest_researchenv.hardware import Accelerator
+from pytest_researchenv.sandbox.protocol import Limits
 
 
 __all__ = [
+    "accelerator_option",
     "add_options",
     "check_options",
     "chosen_agents",
     "chosen_suites",
+    "limits_option",
     "path_option",
     "ratio_option",
     "run_option",
@@ -29,9 +33,13 @@ __all__ = [
 _TEXTS = {
     "results": ("researchenv-results", "folder for environments and results"),
     "image": ("", "registry reference of the base image (default: a Debian base, made on first use)"),
+    "accelerator": ("auto", "what C2 to C4 run on: cuda, cpu (emulated), or auto: cuda where a device answers"),
     "agent_timeout": ("3600", "wall time limit of an agent's attempt, in seconds"),
+    "agent_memory": ("16", "memory of the agent's container, in GiB"),
+    "agent_cpus": ("0", "processors of the agent's container, may be a fraction; 0 for all"),
     "c0_max_missing": ("0", "share of imports that may be missing before C0 fails, 0 to 1"),
     "cache": ("~/.cache/researchenv", "folder for pinned source trees"),
+    "progress_interval": ("60", "seconds between lines about what is being done, where a line cannot be updated"),
 }
 
 
@@ -60,8 +68,7 @@ def add_options(parser: pytest.Parser) -> None:
         help="judge a stored environment although what shaped it has changed",
     )
     for name, (default, text) in _TEXTS.items():
-        flag = "--researchenv-" + name.replace("_", "-")
-        group.addoption(flag, metavar="VALUE", help=f"{text} (default: {default or 'none'})")
+        group.addoption(_flag(name), metavar="VALUE", help=f"{text} (default: {default or 'none'})")
         parser.addini(f"researchenv_{name}", text, default=None)
     parser.addini("researchenv_agent", "agents whose environments are built and judged", type="args", default=[])
 
@@ -75,6 +82,9 @@ def check_options(config: pytest.Config) -> None:
     chosen_agents(config)
     run_option(config)
     seconds_option(config, "agent_timeout")
+    seconds_option(config, "progress_interval")
+    accelerator_option(config)
+    limits_option(config)
     ratio_option(config, "c0_max_missing")
 
 
@@ -101,7 +111,7 @@ def chosen_suites(config: pytest.Config) -> list[str]:
 
 def text_option(config: pytest.Config, name: str) -> str:
     """Return an option's value: command line, then environment, then ini file, then the default."""
-    given = config.getoption("--researchenv-" + name.replace("_", "-"))
+    given = config.getoption(_flag(name))
     candidates = (given, os.environ.get(f"RESEARCHENV_{name.upper()}"), config.getini(f"researchenv_{name}"))
     return next((str(value) for value in candidates if value), _TEXTS[name][0])
 
@@ -121,8 +131,15 @@ def run_option(config: pytest.Config) -> str:
 
 
 def path_option(config: pytest.Config, name: str) -> Path:
-    """Return an option's value as an absolute path; relative ones count from where pytest was started."""
-    return config.invocation_params.dir / Path(text_option(config, name)).expanduser()
+    """Return an option's value as an absolute path.
+
+    Relative ones count from where pytest was started; in an ini file, from the folder of that file.
+    """
+    text = text_option(config, name)
+    ini = config.getini(f"researchenv_{name}")
+    from_ini = bool(ini) and not (config.getoption(_flag(name)) or os.environ.get(f"RESEARCHENV_{name.upper()}"))
+    start = config.inipath.parent if from_ini and config.inipath else config.invocation_params.dir
+    return start / Path(text).expanduser()
 
 
 def seconds_option(config: pytest.Config, name: str) -> float:
@@ -130,9 +147,28 @@ def seconds_option(config: pytest.Config, name: str) -> float:
     return _number(config, name, "a positive number of seconds", lambda value: 0 < value < float("inf"))
 
 
+def limits_option(config: pytest.Config) -> Limits:
+    """Return the resources of the agent's container."""
+    memory = _number(config, "agent_memory", "a positive number of GiB", lambda value: 0 < value < float("inf"))
+    cpus = _number(config, "agent_cpus", "a number, or 0 for all", lambda value: 0 <= value < float("inf"))
+    return Limits(memory_bytes=int(memory * 1024**3), cpus=cpus or None)
+
+
+def accelerator_option(config: pytest.Config) -> str:
+    """Return what C2 to C4 are to run on: `auto`, `cuda` or `cpu`."""
+    text = text_option(config, "accelerator")
+    if text not in ("auto", *Accelerator):
+        raise pytest.UsageError(f"{_flag('accelerator')} is {text!r}: give auto, {' or '.join(Accelerator)}")
+    return text
+
+
 def ratio_option(config: pytest.Config, name: str) -> float:
     """Return an option's value as a share."""
     return _number(config, name, "a number from 0 to 1", lambda value: 0 <= value <= 1)
+
+
+def _flag(name: str) -> str:
+    return "--researchenv-" + name.replace("_", "-")
 
 
 def _number(config: pytest.Config, name: str, wanted: str, allowed: Callable[[float], bool]) -> float:
@@ -142,6 +178,5 @@ def _number(config: pytest.Config, name: str, wanted: str, allowed: Callable[[fl
     except ValueError:
         value = float("nan")
     if not allowed(value):
-        flag = "--researchenv-" + name.replace("_", "-")
-        raise pytest.UsageError(f"{flag} (or its ini or environment twin) is {text!r}: give {wanted}")
+        raise pytest.UsageError(f"{_flag(name)} (or its ini or environment twin) is {text!r}: give {wanted}")
     return value

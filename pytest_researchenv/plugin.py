@@ -10,23 +10,32 @@ import pytest
 
 from pytest_researchenv import options
 from pytest_researchenv.agents.registry import AGENTS
-from pytest_researchenv.cases import CASE, Case, case_of, cases_for, distinct_cases
-from pytest_researchenv.errors import ConfigurationError, InfrastructureError, ResearchEnvError
+from pytest_researchenv.cases import CASE, Case, case_of, cases_for, distinct_cases, tiers_of
+from pytest_researchenv.errors import ConfigurationError, InfrastructureError, ResearchEnvError, SuiteError
 from pytest_researchenv.fixtures import (
+    HARNESS,
     JUDGED,
     SESSION,
     c0,
     c1,
+    c2,
+    c3,
+    c4,
+    c5,
     harness_of,
     researchenv_case,
     researchenv_harness,
     tier_result,
 )
+from pytest_researchenv.live import PLUGIN, Progress
 from pytest_researchenv.report.summary import Summary
-from pytest_researchenv.xdist import WORKER_KEY, XdistHooks, default_to_groups, stop_with_usage_error
+from pytest_researchenv.xdist import XdistHooks, note_distribution, session_of_worker, stop_with_usage_error
 
 
-__all__ = ["c0", "c1", "researchenv_case", "researchenv_harness", "tier_result"]
+__all__ = ["c0", "c1", "c2", "c3", "c4", "c5", "researchenv_case", "researchenv_harness", "tier_result"]
+
+#: Folder of a suite whose files are wrong → what is wrong with them.
+_BROKEN = pytest.StashKey[dict[str, str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -34,25 +43,34 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     options.add_options(parser)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Choose how tests are distributed, after xdist has read its options."""
-    if options.chosen_agents(config):
-        default_to_groups(config)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> Generator[None, int, int]:
+    """See how tests are to be distributed, before xdist sets its default."""
+    note_distribution(config)
+    return (yield)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Check the options, and add the chosen suites to what is collected."""
     options.check_options(config)
-    worker = getattr(config, "workerinput", None)
-    config.stash[SESSION] = worker[WORKER_KEY] if worker else uuid.uuid4().hex
-    if worker:
-        return
-    config.pluginmanager.register(Summary(), "researchenv-summary")
-    if config.pluginmanager.hasplugin("xdist"):
-        config.pluginmanager.register(XdistHooks(), "researchenv-xdist")
+    session = session_of_worker(config)
+    config.stash[SESSION] = session or uuid.uuid4().hex
+    # On workers, too: xdist gives them the command line as it was.
     if names := options.chosen_suites(config):
         _collect_suites(config, names)
+    if session:
+        return
+    config.pluginmanager.register(Summary(), "researchenv-summary")
+    if options.chosen_agents(config):
+        config.pluginmanager.register(Progress(options.seconds_option(config, "progress_interval")), PLUGIN)
+    if config.pluginmanager.hasplugin("xdist"):
+        config.pluginmanager.register(XdistHooks(), "researchenv-xdist")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Let go of the container engine."""
+    if HARNESS in config.stash:
+        config.stash[HARNESS].close()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -62,21 +80,24 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     folder = Path(str(metafunc.module.__file__)).parent
     if not (folder / "suite.toml").exists():
         return
-    grouped = metafunc.config.pluginmanager.hasplugin("xdist")
-    parameters = [
-        pytest.param(case, id=case.id, marks=[pytest.mark.xdist_group(case.id)] if grouped else [])
-        for case in cases_for(metafunc.config, folder)
-    ]
+    try:
+        cases = cases_for(metafunc.config, folder)
+    except SuiteError as error:
+        # Raised once all is collected: pytest takes an exception here for a defect of the test module.
+        metafunc.config.stash.setdefault(_BROKEN, {})[str(folder)] = str(error)
+        cases = []
+    parameters = [pytest.param(case, id=case.id) for case in cases]
     metafunc.parametrize(CASE, parameters, indirect=True, scope="module")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Stop before any work where no agent was chosen, or where a stored environment no longer fits."""
+    """Stop before any work where the user has to put something right, or to decide something."""
+    broken = session.config.stash.get(_BROKEN, {})
     cases = distinct_cases(session.items)
-    if not cases or session.config.option.collectonly:
-        return
-    if problem := _problem(session.config, cases):
+    if broken:
+        stop_with_usage_error(session, "\n".join(broken.values()))
+    elif cases and not session.config.option.collectonly and (problem := _problem(session.config, cases)):
         stop_with_usage_error(session, problem)
 
 
@@ -90,14 +111,21 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> str | None:
-    """Show the plan: what will be built, and what will be probed."""
-    cases = [case for case in distinct_cases(items) if case.agent]
-    if not cases or config.option.collectonly:
+    """Show the plan: what will be built, and what will be judged."""
+    if config.option.collectonly and config.option.verbose < 1:
         return None
-    harness = harness_of(config)
-    stored = sum(harness.exists(case.agent, case.repository) for case in cases if case.agent)
-    probed = sum(case_of(item) is not None for item in items)
-    return f"researchenv: {len(cases) - stored} environments to build, {stored} to reuse; {probed} tiers to judge"
+    wanted = [(case, tiers_of(item)) for item in items if (case := case_of(item)) and case.agent]
+    applicable = [(case, tier) for case, tiers in wanted for tier in tiers if case.repository.spec(tier).supported]
+    if not wanted:
+        return None
+    environments = harness_of(config).environments
+    cases = list({case.group: case for case, _ in applicable}.values())
+    stored = sum(environments.exists(case.agent, case.repository) for case in cases if case.agent)
+    skipped = len(wanted) - len(applicable)
+    return (
+        f"researchenv: {len(cases) - stored} environments to build, {stored} to reuse; "
+        f"{len(applicable)} tiers to judge, {skipped} not applicable"
+    )
 
 
 @pytest.hookimpl(wrapper=True)
@@ -108,8 +136,13 @@ def pytest_runtest_makereport(
     report = yield
     if call.excinfo and isinstance(call.excinfo.value, ResearchEnvError):
         report.longrepr = f"{type(call.excinfo.value).__name__}: {call.excinfo.value}"
-    if report.when == "call" and JUDGED in item.stash:
-        report.duration = item.stash[JUDGED].result.duration_s
+    if JUDGED in item.stash:
+        judged = item.stash[JUDGED]
+        took = judged.result.duration_s if judged.fresh else 0.0
+        if report.when == "setup":
+            report.duration = max(0.0, report.duration - took)
+        elif report.when == "call":
+            report.duration = took
     return report
 
 
@@ -117,15 +150,17 @@ def _problem(config: pytest.Config, cases: list[Case]) -> str:
     if any(case.agent is None for case in cases):
         listing = "\n".join(f"  {name}: {text}" for name, text in AGENTS.items())
         return f"no agent was chosen: give --researchenv-agent=NAME. Known agents:\n{listing}"
-    harness = harness_of(config)
-    try:
-        found = [harness.stale_message(case.agent, case.repository) for case in cases if case.agent]
-    except ConfigurationError as error:
-        return str(error)
-    except InfrastructureError:
-        # Each test will say so, as an error with its own report.
-        return ""
-    return "\n".join(message for message in found if message)
+    environments = harness_of(config).environments
+    found = []
+    for case in cases:
+        try:
+            found.append(environments.problem(str(case.agent), case.repository))
+        except ConfigurationError as error:
+            found.append(str(error))
+        except InfrastructureError:
+            # Its tests will say so, as errors with their own reports.
+            continue
+    return "\n".join(dict.fromkeys(message for message in found if message))
 
 
 def _collect_suites(config: pytest.Config, names: list[str]) -> None:

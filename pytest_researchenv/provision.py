@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import filecmp
+import hashlib
+import os
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import IO
@@ -11,9 +14,10 @@ from typing import IO
 from pytest_researchenv.agents.protocol import REPORT_PATH, Agent, AgentTask
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.errors import SandboxError
-from pytest_researchenv.model import Environment, Repository
+from pytest_researchenv.log import capped_log
+from pytest_researchenv.model import UNFREEZABLE, Environment, Repository
 from pytest_researchenv.probes.protocol import Tree
-from pytest_researchenv.sandbox.protocol import Container, ContainerSpec, Network
+from pytest_researchenv.sandbox.protocol import Container, ContainerSpec, Limits, Network
 from pytest_researchenv.selfreport import SelfReportIntake, read_report
 from pytest_researchenv.source import tree_tar
 from pytest_researchenv.store import Attempt
@@ -21,27 +25,40 @@ from pytest_researchenv.store import Attempt
 
 __all__ = ["changed_paths", "provision"]
 
+#: Bytes that are read at once.
+_BLOCK = 1 << 20
+
+#: Most bytes of a repository's folder that are compared with the pinned tree: two minutes' reading.
+_COMPARED_BYTES = 64 * 1024**3
+
+#: Says the engine when its own disk is full, which is nobody's environment's fault.
+_NO_SPACE = "no space left on device"
+
 
 def provision(
     engine: Engine,
     *,
     timeout_s: float,
+    limits: Limits,
     attempt: Attempt,
     agent: Agent,
     repository: Repository,
     tree: Tree,
     inputs: Mapping[str, str],
+    say: Callable[[str], object] = lambda _: None,
 ) -> Environment:
     """Let an agent build an environment, freeze it, and record it in the attempt.
 
     Args:
         engine: what to provision with.
         timeout_s: the agent's wall time limit in seconds.
+        limits: resources of the agent's container.
         attempt: where to record.
         agent: who builds.
         repository: what for.
         tree: the repository's pinned tree.
         inputs: what shapes the environment, recorded with it.
+        say: called with what is being done.
 
     Raises:
         InfrastructureError: something outside the agent broke; nothing was frozen.
@@ -50,26 +67,30 @@ def provision(
         image=engine.base_image,
         network=Network.OPEN,
         mounts=engine.mounts,
+        limits=limits,
         labels={"researchenv.attempt": str(attempt.key)},
     )
-    with engine.sandbox.opened(spec) as container, attempt.transcript.open("wb", buffering=0) as transcript:
+    say("starting the agent's container")
+    with engine.sandbox.opened(spec) as container, capped_log(attempt.transcript) as transcript:
         with tree_tar(tree, prefix=repository.workdir) as archive:
             container.put("/", archive)
         container.start()
+        say("agent at work")
         telemetry = agent.work(
             AgentTask(
                 repository=repository,
                 container=container,
                 environment=engine.environment,
                 timeout_s=timeout_s,
-                transcript=transcript.write,
+                transcript=transcript,
             )
         )
+        say("freezing")
         container.stop()
         intake = _take_report(container, engine)
         attempt.save_report(intake.raw)
         changed = _changed(container, repository, tree, engine)
-        image = container.freeze(_reference(attempt), labels={"researchenv.attempt": str(attempt.key)})
+        image, intake = _freeze(container, attempt, engine, limits, intake)
     environment = Environment(
         key=attempt.key,
         image=image,
@@ -77,7 +98,7 @@ def provision(
         workdir=repository.workdir,
         report=intake.report,
         report_problem=intake.problem,
-        changed=changed,
+        changed=tree.recordable(changed),
         inputs=dict(inputs),
         telemetry=dict(telemetry.numbers),
         ended=telemetry.ended,
@@ -87,41 +108,59 @@ def provision(
     return environment
 
 
-def changed_paths(archive: IO[bytes], tree: Tree) -> tuple[str, ...]:
+def changed_paths(archive: IO[bytes], tree: Tree, *, limit: int = _COMPARED_BYTES) -> tuple[str, ...]:
     """Return the tracked paths that differ from the pinned tree: content, kind, execute bit, or gone.
+
+    Where that cannot be found out (too much lies in the folder, or the archive is damaged) every path counts as
+    changed. Putting back what did not change harms nothing: a tracked file's time is the same after it.
 
     Args:
         archive: tar stream of the repository's folder, as a container engine gives it (one top folder).
         tree: the pinned tree.
+        limit: most bytes that are read. A sparse file of exabytes takes no room in a container, and comes in full.
     """
     intact: set[str] = set()
     tracked = frozenset(tree.files)
-    with tarfile.open(fileobj=archive, mode="r|") as members:
-        for member in members:
-            path = "/".join(PurePosixPath(member.name).parts[1:])
-            # The last entry of a name wins, as it does when an archive is unpacked.
-            intact.discard(path)
-            if path in tracked and _same(members, member, tree, path):
-                intact.add(path)
+    read = 0
+    try:
+        with tarfile.open(fileobj=archive, mode="r|", bufsize=_BLOCK) as members:
+            while member := members.next():
+                # tarfile keeps every entry for random access: 1.5 GB for a million files.
+                members.members = []  # type: ignore[attr-defined] # Left out of the stubs.
+                read += member.size
+                if read > limit:
+                    return tree.files
+                path = member.name.partition("/")[2]
+                # The last entry of a name wins, as it does when an archive is unpacked.
+                intact.discard(path)
+                if path in tracked and _same(members, member, tree, path, intact):
+                    intact.add(path)
+    except tarfile.TarError:
+        return tree.files
     return tuple(path for path in tree.files if path not in intact)
 
 
-def _same(members: tarfile.TarFile, member: tarfile.TarInfo, tree: Tree, path: str) -> bool:
+def _same(members: tarfile.TarFile, member: tarfile.TarInfo, tree: Tree, path: str, intact: set[str]) -> bool:
     original = tree.root / path
     if original.is_symlink():
-        return member.issym() and member.linkname == str(original.readlink())
-    # A hard link's content stands elsewhere in the stream: taken for changed, it is simply put back.
-    if not member.isreg() or bool(member.mode & 0o100) != bool(original.stat().st_mode & 0o100):
+        return member.issym() and member.linkname == os.readlink(original)  # noqa: PTH115 - a Path would normalise it
+    if bool(member.mode & 0o100) != bool(original.stat().st_mode & 0o100):
+        return False
+    if member.islnk():
+        # Its content stood at an earlier name in the stream.
+        other = member.linkname.partition("/")[2]
+        return other in intact and filecmp.cmp(tree.root / other, original, shallow=False)
+    if not member.isreg() or member.size != original.stat().st_size:
         return False
     content = members.extractfile(member)
-    if content is None or member.size != original.stat().st_size:
+    if content is None:
         return False
     with original.open("rb") as pinned:
         return all(block == pinned.read(len(block)) for block in _blocks(content))
 
 
 def _blocks(file: IO[bytes]) -> Iterator[bytes]:
-    while block := file.read(1 << 20):
+    while block := file.read(_BLOCK):
         yield block
 
 
@@ -136,11 +175,51 @@ def _take_report(container: Container, engine: Engine) -> SelfReportIntake:
 
 def _changed(container: Container, repository: Repository, tree: Tree, engine: Engine) -> tuple[str, ...]:
     try:
+        # A link above the repository would be followed in reading it, and is none any more once files are put back.
+        if not all(_is_folder(container, parent) for parent in PurePosixPath(repository.workdir).parents):
+            return tree.files
         with container.get(repository.workdir) as archive:
             return tree.files if archive is None else changed_paths(archive, tree)
     except SandboxError:
         _require_working_engine(engine)
         return tree.files
+
+
+def _is_folder(container: Container, path: PurePosixPath) -> bool:
+    """Whether a path is a folder, and no link to one."""
+    if path == PurePosixPath("/"):
+        return True
+    with container.get(str(path)) as archive:
+        if archive is None:
+            return False
+        with tarfile.open(fileobj=archive, mode="r|") as members:
+            member = members.next()
+            return member is not None and member.isdir()
+
+
+def _freeze(
+    container: Container, attempt: Attempt, engine: Engine, limits: Limits, intake: SelfReportIntake
+) -> tuple[str, SelfReportIntake]:
+    """Freeze the container; or, if it does not let itself be frozen, the base image without any self-report.
+
+    What an agent leaves must not turn a failure into an error: folders nested deeper than a path can be long, or a
+    sparse file of terabytes, which is written out in full when it is frozen.
+    """
+    labels = {"researchenv.attempt": str(attempt.key)}
+    problem = ""
+    if (size := container.written()) > limits.disk_bytes:
+        problem = f"its files have {size} bytes, sparse ones in full; at most {limits.disk_bytes} are kept"
+    for _ in range(0 if problem else 2):
+        try:
+            return container.freeze(_reference(attempt), labels=labels), intake
+        except SandboxError as error:
+            # At its end: what stands before may be a path that the agent chose.
+            if str(error).rstrip().endswith(_NO_SPACE):
+                raise
+            problem = str(error)
+    with engine.sandbox.opened(ContainerSpec(image=engine.base_image, labels=labels)) as bare:
+        image = bare.freeze(_reference(attempt), labels=labels)
+    return image, SelfReportIntake(report=None, problem=f"{UNFREEZABLE}: {problem}", raw=intake.raw)
 
 
 def _require_working_engine(engine: Engine) -> None:
@@ -159,4 +238,6 @@ def _require_working_engine(engine: Engine) -> None:
 
 def _reference(attempt: Attempt) -> str:
     key = attempt.key
-    return f"researchenv/{key.repository.lower()}:{key.run}-{key.agent}-{key.attempt:03d}"
+    # Two results folders may hold runs of the same name: neither may take the other's tag.
+    place = hashlib.sha256(str(attempt.folder.resolve()).encode()).hexdigest()[:8]
+    return f"researchenv/{key.repository.lower()}:{key.run}-{key.agent}-{key.attempt:03d}-{place}"

@@ -2,65 +2,65 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.model import Environment
 from pytest_researchenv.probes.launch import find_interpreter
 from pytest_researchenv.probes.world import Interpreter, probe_environment
-from pytest_researchenv.sandbox.daemon import connect
+from pytest_researchenv.sandbox.daemon import Address, explicit_address, find
 from pytest_researchenv.sandbox.docker import DockerSandbox
 from pytest_researchenv.sandbox.labels import Owner
-from pytest_researchenv.sandbox.protocol import Sandbox
+from pytest_researchenv.sandbox.protocol import ContainerSpec, Sandbox
 from pytest_researchenv.store import load_environment
 
 
-__all__ = ["open_shell", "shell_command"]
+__all__ = ["open_shell"]
 
 
 def open_shell(folder: Path, command: Sequence[str]) -> int:
     """Run a command, or an interactive shell, in a copy of an attempt's environment; return its exit code.
+
+    The container is limited and cut off as a probe's is, and has a probe's variables; tracked files are as the agent
+    left them.
 
     Raises:
         ConfigurationError: the folder holds no environment, or the docker command is missing.
         DaemonUnavailableError: no container engine answers.
     """
     environment = load_environment(folder)
-    client = shutil.which("docker") or shutil.which("podman")
-    if client is None:
+    program = shutil.which("docker") or shutil.which("podman")
+    if program is None:
         raise ConfigurationError("neither docker nor podman is on PATH: install one (Debian, Ubuntu: docker.io)")
-    owner = Owner.current(environment.key.run)
-    interpreter = _interpreter(DockerSandbox(connect(), owner), environment)
-    labels = owner.labels("container", attempt=str(environment.key))
-    argv = shell_command(environment, interpreter, command, labels=labels, terminal=sys.stdin.isatty())
-    return subprocess.run([client, *argv], check=False).returncode
+    client, address = find()
+    with contextlib.closing(client):
+        sandbox = DockerSandbox(client, Owner.current(environment.key.run))
+        interpreter = _interpreter(sandbox, environment)
+        spec = ContainerSpec(image=environment.image, labels={"researchenv.attempt": str(environment.key)})
+        with sandbox.opened(spec) as container:
+            container.start()
+            argv = _command(address, environment, interpreter, container.id, command)
+            return subprocess.run([program, *argv], check=False).returncode
 
 
-def shell_command(
-    environment: Environment,
-    interpreter: Interpreter,
-    command: Sequence[str],
-    *,
-    labels: Mapping[str, str],
-    terminal: bool,
+def _command(
+    address: Address, environment: Environment, interpreter: Interpreter, container: str, command: Sequence[str]
 ) -> list[str]:
-    """Return the engine client's arguments for a command, or an interactive shell, in the probe's world."""
-    variables = probe_environment(interpreter, pycache="/tmp/pycache")  # noqa: S108 - in a container of its own
+    variables = probe_environment(interpreter)
     return [
-        "run",
-        "--rm",
+        # What the user chose the program reads by itself, with what belongs to it.
+        *([] if explicit_address() else ["--host", address.url]),
+        "exec",
         "--interactive",
-        *(["--tty"] if terminal else []),
-        "--network=none",
-        "--hostname=localhost",
+        *(["--tty"] if sys.stdin.isatty() else []),
         f"--workdir={environment.workdir}",
         *(f"--env={name}={value}" for name, value in variables.items()),
-        *(f"--label={name}={value}" for name, value in labels.items()),
-        environment.image,
+        container,
         *(command or ["bash"]),
     ]
 

@@ -165,11 +165,13 @@ def _lay_out(repository: Repository, root: Path, scratch: Path) -> None:
 
 
 def _copy(folder: Path, target: Path) -> None:
-    """Copy a folder: what Git tracks of it where it tracks any, else everything."""
+    """Copy a folder: what Git tracks of it where it tracks any, else everything but Python's bytecode."""
     if not folder.is_dir():
         raise SourceError(f"the source {folder} is no folder: correct `path` in the repository's repo.toml")
     target.mkdir()
-    for name in tracked_files(folder) or _all_files(folder):
+    # Installers compile whatever is in a package, and so a folder that is shipped in one.
+    untracked = (name for name in _all_files(folder) if "__pycache__" not in PurePosixPath(name).parts)
+    for name in tracked_files(folder) or untracked:
         source = folder / name
         place = target / name
         if ".git" in map(str.lower, PurePosixPath(name).parts) or not os.path.lexists(source):

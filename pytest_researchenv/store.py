@@ -1,6 +1,6 @@
 """Runs, attempts and results on disk.
 
-    <results>/<run>/<agent>/<repository>/attempt-001/
+    <results>/<run>/<agent>/<suite>/<repository>/attempt-001/
         attempt.json         which session began it
         environment.json     written once the environment is frozen
         error.txt            instead: what broke, when the infrastructure did
@@ -16,12 +16,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import tempfile
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar, final
+from typing import TypeVar, cast, final
 
 from filelock import FileLock
 from pydantic import TypeAdapter, ValidationError
@@ -33,6 +33,7 @@ from pytest_researchenv.model import Environment, EnvironmentKey, Tier, TierResu
 __all__ = ["Attempt", "Store", "load_environment"]
 
 _T = TypeVar("_T")
+_V = TypeVar("_V")
 _ENVIRONMENT = TypeAdapter(Environment)
 _RESULT = TypeAdapter(TierResult)
 _ATTEMPT = re.compile(r"attempt-(\d{3,})")
@@ -53,9 +54,16 @@ class Attempt:
 
     @property
     def session(self) -> str:
-        """Id of the pytest session that began the attempt."""
-        path = self.folder / "attempt.json"
-        return str(json.loads(_read(path))["session"]) if path.exists() else ""
+        """Id of the pytest session that began the attempt; empty where the record is damaged."""
+        try:
+            return str(json.loads((self.folder / "attempt.json").read_bytes())["session"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return ""
+
+    @property
+    def finished(self) -> bool:
+        """Whether an environment was recorded, readable or not."""
+        return (self.folder / "environment.json").exists()
 
     def environment(self) -> Environment | None:
         """The environment it left behind, or None when it is not finished or ended in an error."""
@@ -80,16 +88,16 @@ class Attempt:
 
     def results(self, tier: Tier) -> list[TierResult]:
         """Every result of a tier, oldest first."""
-        return [_require(path, _RESULT) for path in sorted(self.folder.glob(f"{tier}-*.json"))]
+        return [_require(path, _RESULT) for path in sorted(self.folder.glob(f"{tier}-[0-9]*.json"), key=_number)]
 
     def next_log(self, tier: Tier) -> Path:
         """Where the log of the tier's next probe goes. Call it under the tier's lock."""
-        numbers = [int(path.stem.rpartition("-")[2]) for path in self.folder.glob(f"{tier}-*.*")]
-        return self.folder / f"{tier}-{max(numbers, default=0) + 1:03d}.log"
+        last = max(map(_number, self.folder.glob(f"{tier}-[0-9]*.*")), default=0)
+        return self.folder / f"{tier}-{last + 1:03d}.log"
 
     def save_result(self, log: Path, result: TierResult) -> None:
-        """Record a result beside its log."""
-        _write(log.with_suffix(".json"), _RESULT.dump_json(result, indent=2))
+        """Record a result beside its log; bytes of file names that are no UTF-8 are escaped."""
+        _write(log.with_suffix(".json"), _RESULT.dump_json(_encodable(result), indent=2))
 
     @contextmanager
     def lock(self, name: str) -> Iterator[None]:
@@ -109,10 +117,10 @@ class Store:
         self.run = run
 
     def attempts(self, agent: str, repository: str) -> list[Attempt]:
-        """All attempts of an agent at a repository, oldest first."""
+        """All attempts of an agent at a repository (`Repository.key`), oldest first."""
         folder = self._folder(agent, repository)
-        names = sorted(path.name for path in folder.glob("attempt-*") if _ATTEMPT.fullmatch(path.name))
-        return [self._attempt(agent, repository, int(name.partition("-")[2])) for name in names]
+        numbers = [int(found[1]) for path in folder.glob("attempt-*") if (found := _ATTEMPT.fullmatch(path.name))]
+        return [self._attempt(agent, repository, number) for number in sorted(numbers)]
 
     def latest(self, agent: str, repository: str) -> Attempt | None:
         """The newest attempt."""
@@ -155,7 +163,8 @@ def load_environment(folder: Path) -> Environment:
     environment = _load(folder / "environment.json", _ENVIRONMENT)
     if environment is None:
         raise ConfigurationError(
-            f"{folder} holds no environment.json; give an attempt's folder, <results>/<run>/<agent>/<name>/attempt-001"
+            f"{folder} holds no environment.json; give an attempt's folder: "
+            "<results>/<run>/<agent>/<suite>/<repository>/attempt-001"
         )
     return environment
 
@@ -175,14 +184,41 @@ def _lock(path: Path) -> Iterator[None]:
         lock.release()
 
 
+def _encodable(result: TierResult) -> TierResult:
+    return replace(
+        result,
+        reason=_escaped(result.reason),
+        decisive=_escaped(result.decisive),
+        evidence={_escaped(name): _escaped(value) for name, value in result.evidence.items()},
+        findings=tuple(
+            replace(finding, claimed=_escaped(finding.claimed), observed=_escaped(finding.observed))
+            for finding in result.findings
+        ),
+    )
+
+
+def _escaped(value: _V) -> _V:
+    if isinstance(value, str):
+        return cast("_V", value.encode("utf-8", "backslashreplace").decode())
+    if isinstance(value, list):
+        return cast("_V", [_escaped(item) for item in value])
+    return value
+
+
+def _number(path: Path) -> int:
+    number = path.stem.rpartition("-")[2]
+    return int(number) if number.isdecimal() else 0
+
+
 def _write(path: Path, content: bytes) -> None:
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "wb") as file:
+        # Not by tempfile, whose files only their owner can read: several users may share the results.
+        temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+        with temporary.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).replace(path)
+        temporary.replace(path)
     except OSError as error:
         raise StoreError(f"cannot write {path}: {error}") from error
 

@@ -10,6 +10,7 @@ import json
 import tomllib
 from dataclasses import dataclass, replace
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
@@ -113,7 +114,9 @@ def load_suite(folder: Path) -> Suite:
     return Suite(
         name=header.name,
         folder=folder,
-        repositories=tuple(sorted(repositories, key=lambda repository: repository.name)),
+        repositories=tuple(
+            replace(repository, suite=header.name) for repository in sorted(repositories, key=attrgetter("name"))
+        ),
         description=header.description,
     )
 

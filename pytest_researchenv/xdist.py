@@ -7,16 +7,22 @@ from typing import TYPE_CHECKING, final
 import pytest
 
 from pytest_researchenv.fixtures import SESSION
+from pytest_researchenv.options import chosen_agents
 
 
 if TYPE_CHECKING:
-    from xdist.workermanage import WorkerController  # type: ignore[import-untyped] # xdist ships no types
+    from xdist.remote import Producer
+    from xdist.scheduler.protocol import Scheduling
+    from xdist.workermanage import WorkerController
 
-__all__ = ["WORKER_KEY", "XdistHooks", "default_to_groups", "stop_with_usage_error"]
+__all__ = ["XdistHooks", "note_distribution", "session_of_worker", "stop_with_usage_error"]
 
-#: Name of the session's id among what the controller tells its workers.
-WORKER_KEY = "researchenv_session"
+# Names of what the controller tells its workers, and they tell it.
+_SESSION_KEY = "researchenv_session"
 _PROBLEM_KEY = "researchenv_usage_error"
+
+#: Whether the user left it open how tests are distributed.
+_UNDECIDED = pytest.StashKey[bool]()
 
 
 @final
@@ -26,7 +32,27 @@ class XdistHooks:
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: WorkerController) -> None:
         """Tell a worker which session it belongs to."""
-        node.workerinput[WORKER_KEY] = node.config.stash[SESSION]
+        node.workerinput[_SESSION_KEY] = node.config.stash[SESSION]
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Producer) -> Scheduling | None:
+        """Keep the tiers of one environment on one worker, unless the user chose how tests are distributed.
+
+        Otherwise workers wait for one another's environment instead of building the next.
+        """
+        if not config.stash.get(_UNDECIDED, False):
+            return None
+        # Only sessions with workers have xdist loaded.
+        from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415
+
+        prefixes = tuple(f"{agent}-" for agent in chosen_agents(config))
+
+        class EnvironmentScheduling(LoadScopeScheduling):  # type: ignore[misc] # xdist ships no types
+            # xdist's own grouping by mark sets `_nodeid`, which pytest 9.2 no longer reads (tried with xdist 3.8).
+            def _split_scope(self, nodeid: str) -> str:
+                return environment_of(nodeid, prefixes)
+
+        return EnvironmentScheduling(config, log)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: WorkerController) -> None:
@@ -35,13 +61,27 @@ class XdistHooks:
             raise pytest.UsageError(problem)
 
 
-def default_to_groups(config: pytest.Config) -> None:
-    """Keep the tiers of one environment on one worker, unless the user chose how tests are distributed.
+def environment_of(nodeid: str, prefixes: tuple[str, ...]) -> str:
+    """Return what stands for a test's environment in its id; the id itself where the test is none of ours.
 
-    Otherwise workers wait for one another's environment instead of building the next.
+    Args:
+        nodeid: the test's id, such as `suites/quickstart/test_pyramid.py::test_c1_cpu_execution[oracle-kvpress]`.
+        prefixes: beginnings of our parameters: agents' names, each with a hyphen.
     """
-    if config.getoption("dist", "no") == "load":
-        config.option.dist = "loadgroup"
+    file, _, test = nodeid.partition("::")
+    parameter = test.partition("[")[2].removesuffix("]")
+    return f"{file}[{parameter}]" if parameter.startswith(prefixes) else nodeid
+
+
+def note_distribution(config: pytest.Config) -> None:
+    """Remember whether the user chose how tests are distributed. Call it before xdist sets its default."""
+    config.stash[_UNDECIDED] = config.getoption("dist", "no") == "no"
+
+
+def session_of_worker(config: pytest.Config) -> str | None:
+    """Return the id of the session that a worker belongs to; None on the controller."""
+    told = getattr(config, "workerinput", None)
+    return str(told[_SESSION_KEY]) if told else None
 
 
 def stop_with_usage_error(session: pytest.Session, problem: str) -> None:

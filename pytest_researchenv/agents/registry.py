@@ -28,6 +28,6 @@ def find_agent(name: str) -> Agent:
     """
     if name not in AGENTS:
         near = get_close_matches(name, AGENTS, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ConfigurationError(f"no agent is called {name!r}{hint} Known agents: {', '.join(AGENTS)}")
+        hint = f"; did you mean {near[0]!r}?" if near else "."
+        raise ConfigurationError(f"no agent is called {name!r}{hint} Known agents: {', '.join(AGENTS)}.")
     return ScriptAgent(name, _SCRIPTS[name])

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+import io
+import tarfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
-from typing import final
+from typing import IO, final
 
 from pytest_researchenv.agents.protocol import REPORT_PATH, AgentTask, Telemetry
 from pytest_researchenv.errors import SuiteError
@@ -14,6 +17,9 @@ from pytest_researchenv.model import Repository
 
 
 __all__ = ["ScriptAgent", "noop_script", "oracle_script"]
+
+#: Where the script lies until it has started. A command line holds 128 KiB at most.
+_PLACE = "researchenv/agent.sh"
 
 
 def oracle_script(repository: Repository) -> str:
@@ -24,8 +30,8 @@ def oracle_script(repository: Repository) -> str:
     """
     path = Path(repository.folder) / "oracle.sh"
     try:
-        return path.read_text()
-    except OSError as error:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
         raise SuiteError(f"{repository.name} has no recipe for the oracle: {error}; write {path}") from error
 
 
@@ -39,7 +45,7 @@ def noop_script(repository: Repository) -> str:
 class ScriptAgent:
     """Runs a shell script in the container, as any agent would run commands.
 
-    The script is passed on the command line, so that no file of it is frozen. It may call
+    The script removes its own file first, so that nothing of it is frozen. It may call
     `report PYTHON ENV_TOOL ENV_NAME [NOTES]` to write an honest self-report.
     """
 
@@ -66,8 +72,11 @@ class ScriptAgent:
 
     def work(self, task: AgentTask) -> Telemetry:
         """Run the script until it ends, or until the deadline."""
+        text = _inside("prologue.sh") + self._script(task.repository)
+        with _archive(text.encode()) as archive:
+            task.container.put("/", archive)
         completed = task.container.exec(
-            ["bash", "-c", _inside("prologue.sh") + self._script(task.repository)],
+            ["bash", f"/{_PLACE}"],
             timeout_s=task.timeout_s,
             environment={
                 **task.environment,
@@ -80,6 +89,17 @@ class ScriptAgent:
             on_output=task.transcript,
         )
         return Telemetry(ended=completed.how, numbers={"wall_s": round(completed.duration_s, 3)})
+
+
+@contextmanager
+def _archive(script: bytes) -> Iterator[IO[bytes]]:
+    with io.BytesIO() as stream:
+        with tarfile.open(fileobj=stream, mode="w") as tar:
+            entry = tarfile.TarInfo(_PLACE)
+            entry.size = len(script)
+            tar.addfile(entry, io.BytesIO(script))
+        stream.seek(0)
+        yield stream
 
 
 def _inside(name: str) -> str:

@@ -2,7 +2,8 @@
 
 The published figure comes from pyright's `reportMissingImports` alone. The verdict is stricter (stubs without their
 package count as missing, nothing can be silenced, an agent's stand-in is no package) and fairer (what the environment's
-interpreter finds is not missing, whatever pyright says; what no environment can satisfy is named in `repo.toml`).
+interpreter finds is not missing, whatever pyright says, provided that it is seen from outside; what no environment can
+satisfy is named in `repo.toml`).
 
 Only top-level names are judged. A missing submodule of a package that is there counts in the published figure and is
 recorded as `missing_submodules`: version-guarded imports of both an old and a new place are common, and whether the
@@ -11,18 +12,17 @@ code runs is for the tiers above to say.
 
 from __future__ import annotations
 
-import io
 import secrets
-import tarfile
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from importlib import resources
-from pathlib import PurePosixPath
 
 from pytest_researchenv.errors import InfrastructureError, SandboxError
-from pytest_researchenv.model import Cause, Tier, TierResult, Verdict
+from pytest_researchenv.model import Cause, Tier, TierResult, TierSpec, Verdict
 from pytest_researchenv.probes.imports import ImportScan, scan_files
-from pytest_researchenv.probes.lookup import Lookup, LookupFailedError, parse_lookup, request
+from pytest_researchenv.probes.launch import Broken, attempt_labels, attempted, restored
+from pytest_researchenv.probes.lookup import Lookup, LookupFailedError, Question, parse_lookup
+from pytest_researchenv.probes.outside import Outside
 from pytest_researchenv.probes.protocol import ProbeTask
 from pytest_researchenv.probes.pyright import (
     MISSING,
@@ -31,11 +31,12 @@ from pytest_researchenv.probes.pyright import (
     analysed,
     blank_suppressions,
     configuration,
+    heap_exhausted,
     parse_report,
 )
 from pytest_researchenv.probes.reported import Unreported, reported_python
 from pytest_researchenv.probes.world import Interpreter, probe_environment
-from pytest_researchenv.sandbox.protocol import Completed, ContainerSpec, Termination
+from pytest_researchenv.sandbox.protocol import Completed, ContainerSpec, Limits, Termination
 from pytest_researchenv.sandbox.tools import NODE, PYRIGHT
 
 
@@ -44,13 +45,16 @@ __all__ = ["C0Probe"]
 #: Finding modules takes well under a second; start-up of an interpreter with many .pth files a few.
 _LOOKUP_TIMEOUT_S = 300.0
 
-_DEFAULT_TIMEOUT_S = 1800.0
+#: What pyright gets at least; a `timeout_s` in `repo.toml` can only raise it. kvpress with torch takes 14 s.
+_TIMEOUT_S = 1800.0
+
+_LIMITS = Limits()
 
 #: pyright's answer must come whole: 1000 files with 20 missing imports each make 8 MB.
 _CAPTURE_BYTES = 64 * 1024 * 1024
 
-#: Node's own limit of 4 GiB is too small for some trees with large frameworks.
-_NODE_OPTIONS = ("--no-warnings", "--max-old-space-size=8192")
+#: Node's own limit of 4 GiB is too small for some trees with large frameworks. `repo.toml` may set another one.
+_NODE_OPTIONS = "--max-old-space-size=8192"
 
 #: How many names a reason lists.
 _LISTED = 10
@@ -66,9 +70,11 @@ class _Findings:
 
     Attributes:
         scan: what the pinned tree imports.
-        missing: names that count, each with a note (empty, or the stand-in that was found).
+        missing: names that count, each with a note (empty, or what was found or claimed instead).
         exempt: missing names that `repo.toml` lists as unsatisfiable.
         runtime_only: names that pyright misses and the interpreter finds → where.
+        claims: names that the interpreter says it finds, and that are not there → why.
+        stand_ins: names that count and are only found in an untracked file of the repository → that file.
         published: names of the published figure.
         submodules: dotted modules that pyright misses in packages that are there.
         decisive: pyright's first message about a name that counts.
@@ -78,6 +84,8 @@ class _Findings:
     missing: Mapping[str, str]
     exempt: tuple[str, ...]
     runtime_only: Mapping[str, str]
+    claims: Mapping[str, str]
+    stand_ins: Mapping[str, str]
     published: tuple[str, ...]
     submodules: tuple[str, ...]
     decisive: str
@@ -95,8 +103,8 @@ class C0Probe:
         """Observe and decide.
 
         Raises:
-            InfrastructureError: pyright runs neither in the snapshot nor in the base image, or an image or the tool
-                volume is gone.
+            InfrastructureError: pyright runs neither in the snapshot nor in the base image, or not within its limits,
+                or an image or the tool volume is gone.
         """
         python = reported_python(task.environment)
         if isinstance(python, Unreported):
@@ -108,9 +116,10 @@ class C0Probe:
         try:
             lookup = _find_modules(task, scan, python)
             pyright = _analyse(task, scan, python)
+            doubts = _doubts(task, lookup, {item.name for item in pyright.diagnostics})
         except _BrokenEnvironmentError as broken:
             return _failed(Cause.BROKEN_ENVIRONMENT, str(broken))
-        return _verdict(_findings(task, scan, lookup, pyright), task.settings.get("c0_max_missing", 0.0))
+        return _verdict(_findings(task, scan, lookup, pyright, doubts), task.settings.get("c0_max_missing", 0.0))
 
 
 def _failed(cause: Cause, reason: str) -> TierResult:
@@ -122,67 +131,100 @@ def _failed(cause: Cause, reason: str) -> TierResult:
 
 def _find_modules(task: ProbeTask, scan: ImportScan, python: str) -> Lookup:
     """Ask the reported interpreter where it finds every imported name."""
-    nonce = secrets.token_hex(8)
-    folder = f"/researchenv-c0-{nonce}"
+    question = Question(scan.names, task.environment.workdir)
+    folder = _new_folder()
     script = resources.files("pytest_researchenv.probes").joinpath("inside", "find_modules.py").read_bytes()
-    files = {
-        "find_modules.py": script,
-        "request.json": request(nonce, scan.names, task.environment.workdir).encode(),
-    }
+    files = {f"{folder}/find_modules.py": script, f"{folder}/request.json": question.text().encode()}
     spec = ContainerSpec(
         image=task.environment.image,
-        argv=(python, "-B", f"{folder}/find_modules.py", f"{folder}/request.json"),
-        environment=probe_environment(Interpreter(python), pycache=f"{folder}/pycache"),
+        argv=(python, "-B", *files),
+        environment=probe_environment(Interpreter(python)),
         workdir="/",
+        labels=attempt_labels(task),
     )
-    try:
-        completed = _run(task, spec, _archive(folder, files), timeout_s=_LOOKUP_TIMEOUT_S)
-    except SandboxError as error:
-        raise _blamed(task, scan, python, f"{python} cannot be started: {error}") from error
+    completed = attempted(task, lambda: _run(task, spec, files, timeout_s=_LOOKUP_TIMEOUT_S))
+    if isinstance(completed, Broken):
+        raise _BrokenEnvironmentError(f"{python} cannot be started: {completed.reason}")
     output = completed.output.text()
     if not completed.ok:
         last = (output.strip().splitlines() or ["(nothing printed)"])[-1][:200]
         raise _BrokenEnvironmentError(f"{python} {completed.how}: {last}")
     try:
-        return parse_lookup(output, nonce, scan.names)
+        lookup = parse_lookup(output, question)
     except LookupFailedError as error:
         raise _BrokenEnvironmentError(f"{python}: {error}") from error
+    if made_up := _doubts(task, lookup, question.controls):
+        name = min(made_up)
+        finder = lookup.modules[name].finder
+        raise _BrokenEnvironmentError(f"{python} finds modules that do not exist, such as {name}, through {finder}")
+    asked = {name: module for name, module in lookup.modules.items() if name in scan.importers}
+    return lookup.model_copy(update={"modules": asked})
+
+
+def _doubts(task: ProbeTask, lookup: Lookup, names: Collection[str]) -> dict[str, str]:
+    """Look, from outside, for the modules of these names that the interpreter says it finds.
+
+    Returns:
+        Name → why it is not there; names of modules that are there are absent.
+    """
+    claimed = {name: lookup.modules[name] for name in sorted(names) if name in lookup.modules}
+    if not claimed:
+        return {}
+
+    def look() -> dict[str, str]:
+        # Never started: what the interpreter made when it was asked is not in this container.
+        spec = ContainerSpec(image=task.environment.image, argv=("/bin/true",), labels=attempt_labels(task))
+        with restored(task, spec) as container:
+            outside = Outside(container, lookup.version)
+            return {name: outside.doubt(name, module) for name, module in claimed.items()}
+
+    found = attempted(task, look)
+    if isinstance(found, Broken):
+        raise _BrokenEnvironmentError(f"what the interpreter finds cannot be read: {found.reason}")
+    return {name: doubt for name, doubt in found.items() if doubt}
 
 
 def _analyse(task: ProbeTask, scan: ImportScan, python: str) -> PyrightReport:
     """Pyright's report on the snapshot; if there is none, find out who is to blame."""
+    base = replace(task, environment=replace(task.environment, image=task.environment.base_image, changed=()))
+
+    def control() -> None:
+        try:
+            _pyright(base, scan, python)
+        except (SandboxError, PyrightError) as error:
+            raise InfrastructureError(
+                f"pyright runs neither in the environment nor in the base image {base.environment.image}: {error}. "
+                f"Remove its volume (`docker volume rm {task.tools.volume}`), so that it is filled anew, and run again."
+            ) from error
+
     try:
-        return _pyright(task, scan, python, image=task.environment.image)
-    except (SandboxError, PyrightError) as error:
-        raise _blamed(task, scan, python, f"pyright cannot run in the environment: {error}") from error
+        report = attempted(task, lambda: _pyright(task, scan, python), control=control)
+    except PyrightError as error:
+        control()
+        report = Broken(str(error))
+    if isinstance(report, Broken):
+        raise _BrokenEnvironmentError(f"pyright cannot run in the environment: {report.reason}")
+    return report
 
 
-def _blamed(task: ProbeTask, scan: ImportScan, python: str, problem: str) -> _BrokenEnvironmentError:
-    """The environment's fault, provided that pyright runs on the same tree in the base image.
-
-    Raises:
-        InfrastructureError: it does not.
-    """
-    try:
-        _pyright(task, scan, python, image=task.environment.base_image)
-    except (SandboxError, PyrightError) as error:
-        raise InfrastructureError(
-            f"{problem}; nor does pyright run in the base image {task.environment.base_image}: {error}. "
-            "Check the container engine and the tool volume with `researchenv doctor`."
-        ) from error
-    return _BrokenEnvironmentError(problem)
-
-
-def _pyright(task: ProbeTask, scan: ImportScan, python: str, *, image: str) -> PyrightReport:
-    folder = f"/researchenv-c0-{secrets.token_hex(8)}"
+def _pyright(task: ProbeTask, scan: ImportScan, python: str) -> PyrightReport:
+    folder = _new_folder()
+    tier = task.repository.tiers.get(Tier.C0, TierSpec())
     spec = ContainerSpec(
-        image=image,
-        argv=(NODE, *_NODE_OPTIONS, PYRIGHT, "--outputjson", "--pythonpath", python, "-p", folder),
-        environment=probe_environment(Interpreter(python), pycache=f"{folder}/pycache"),
+        image=task.environment.image,
+        argv=(NODE, "--no-warnings", PYRIGHT, "--outputjson", "--pythonpath", python, "-p", folder),
+        environment={
+            **probe_environment(Interpreter(python)),
+            "NODE_OPTIONS": tier.environment.get("NODE_OPTIONS", _NODE_OPTIONS),
+        },
         workdir="/",
         mounts=(task.tools,),
+        limits=_LIMITS,
+        labels=attempt_labels(task),
     )
-    completed = _run(task, spec, _archive(folder, _analysed_files(task)), timeout_s=_timeout(task))
+    files = {f"{folder}/{path}": content for path, content in _analysed_files(task).items()}
+    completed = _run(task, spec, files, timeout_s=max(_TIMEOUT_S, tier.timeout_s))
+    _check_limits(completed, spec)
     if completed.termination is not Termination.EXITED:
         raise PyrightError(f"pyright {completed.how}")
     if completed.output.omitted:
@@ -194,15 +236,40 @@ def _pyright(task: ProbeTask, scan: ImportScan, python: str, *, image: str) -> P
     return report
 
 
-def _run(task: ProbeTask, spec: ContainerSpec, archive: io.BytesIO, *, timeout_s: float) -> Completed:
-    with task.sandbox.opened(spec) as container:
-        container.put("/", archive)
+def _check_limits(completed: Completed, spec: ContainerSpec) -> None:
+    """Pyright is our tool: that it needs more than we give it is not the environment's failure.
+
+    It would do in the bare base image with less, so that a run there says nothing.
+
+    Raises:
+        InfrastructureError: it reached a limit; the message says which.
+    """
+    if completed.termination is Termination.TIMED_OUT:
+        raise InfrastructureError(
+            f"pyright {completed.how}: no verdict. Set a longer timeout_s in [tiers.C0] of the repository's repo.toml."
+        )
+    if completed.termination is Termination.SIGNALLED and heap_exhausted(completed.output.text()):
+        raise InfrastructureError(
+            f"pyright reached node's memory limit ({spec.environment['NODE_OPTIONS']}): no verdict. Set a higher one "
+            'in the repository\'s repo.toml: environment = { NODE_OPTIONS = "--max-old-space-size=12288" } in '
+            "[tiers.C0], in MiB."
+        )
+    if completed.termination is Termination.OUT_OF_MEMORY:
+        raise InfrastructureError(
+            f"pyright's container was killed for memory, below or at its limit of "
+            f"{spec.limits.memory_bytes // 1024**3} GiB: no verdict. Give the container engine's host more memory, or "
+            "run fewer tests at once."
+        )
+
+
+def _run(task: ProbeTask, spec: ContainerSpec, files: Mapping[str, bytes], *, timeout_s: float) -> Completed:
+    with restored(task, spec, files=files) as container:
         return container.run(timeout_s=timeout_s, on_output=task.log, capture_bytes=_CAPTURE_BYTES)
 
 
-def _timeout(task: ProbeTask) -> float:
-    spec = task.repository.tiers.get(Tier.C0)
-    return spec.timeout_s if spec else _DEFAULT_TIMEOUT_S
+def _new_folder() -> str:
+    """A folder in which nothing can have been prepared."""
+    return f"/researchenv-c0-{secrets.token_hex(8)}"
 
 
 def _analysed_files(task: ProbeTask) -> dict[str, bytes]:
@@ -216,33 +283,18 @@ def _analysed_files(task: ProbeTask) -> dict[str, bytes]:
     return files | {"pyrightconfig.json": configuration().encode()}
 
 
-def _archive(folder: str, files: Mapping[str, bytes]) -> io.BytesIO:
-    """A tar of files below a folder, to be unpacked at `/`; it names every folder on the way."""
-    buffer = io.BytesIO()
-    root = PurePosixPath(folder.lstrip("/"))
-    folders = {root} | {root / parent for path in files for parent in PurePosixPath(path).parents}
-    with tarfile.open(fileobj=buffer, mode="w") as tar:
-        for path in sorted(folders):
-            member = tarfile.TarInfo(str(path))
-            member.type, member.mode = tarfile.DIRTYPE, 0o755
-            tar.addfile(member)
-        for name, content in sorted(files.items()):
-            member = tarfile.TarInfo(str(root / name))
-            member.size = len(content)
-            tar.addfile(member, io.BytesIO(content))
-    buffer.seek(0)
-    return buffer
-
-
 # --- deciding ---------------------------------------------------------------------------------------------
 
 
-def _findings(task: ProbeTask, scan: ImportScan, lookup: Lookup, pyright: PyrightReport) -> _Findings:
+def _findings(
+    task: ProbeTask, scan: ImportScan, lookup: Lookup, pyright: PyrightReport, doubts: Mapping[str, str]
+) -> _Findings:
     absolute = [item for item in pyright.diagnostics if not item.relative]
     # Files that our parser cannot read are not in the total, so what pyright finds in them cannot be missing from it.
     reported = {item.name: item for item in reversed(absolute) if item.path not in scan.unparsable}
     stand_ins = _stand_ins(task, lookup)
-    missing = {name: "" for name in reported if name not in lookup.modules}
+    claims = {name: doubts[name] for name in sorted(reported) if name in doubts and name not in stand_ins}
+    missing = {name: "" for name in reported if name not in lookup.modules} | claims
     # pyright itself follows an editable install into the repository's folder, and finds the stand-in there.
     missing |= {name: f"only an untracked stand-in, {path}" for name, path in stand_ins.items()}
     exempt = task.repository.imports.unsatisfiable
@@ -253,6 +305,8 @@ def _findings(task: ProbeTask, scan: ImportScan, lookup: Lookup, pyright: Pyrigh
         missing=counts,
         exempt=tuple(sorted(name for name in missing if name in exempt)),
         runtime_only={name: str(lookup.modules[name]) for name in found},
+        claims=claims,
+        stand_ins={name: note for name, note in counts.items() if name in stand_ins},
         published=tuple(sorted({item.name for item in absolute if item.rule == MISSING})),
         submodules=tuple(sorted({item.module for item in absolute if "." in item.module and item.name in found})),
         decisive=next((str(item) for item in absolute if item.name in counts), ""),
@@ -293,7 +347,8 @@ def _verdict(findings: _Findings, most: float) -> TierResult:
             "total": total,
             "unsatisfiable": list(findings.exempt),
             "runtime_only": [f"{name}: {where}" for name, where in findings.runtime_only.items()],
-            "stand_ins": [f"{name}: {note}" for name, note in findings.missing.items() if note],
+            "stand_ins": [f"{name}: {note}" for name, note in findings.stand_ins.items()],
+            "claims": [f"{name}: {note}" for name, note in findings.claims.items()],
             "unparsable": list(findings.scan.unparsable),
         },
     )

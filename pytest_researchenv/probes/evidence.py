@@ -30,6 +30,8 @@ MAX_STREAM = 8 * 1024**3
 _LINE_CAP = 500
 #: A traceback with more lines than this after it was logged by a program that went on.
 _AFTERMATH = 40
+#: Exceptions by which a launcher only says that a process it started has failed.
+_LAUNCHERS = ("torch.distributed.elastic.multiprocessing.errors.ChildFailedError", "subprocess.CalledProcessError")
 _TRACEBACK = "Traceback (most recent call last):"
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 #: What launchers of several processes put before each line: `[rank0]: `, `[default1]:`.
@@ -190,16 +192,27 @@ def _value_problem(demand: JsonEvidence, value: object) -> str:
 def decisive_line(text: str) -> str:
     """Find the line of an output that says what went wrong.
 
-    That is the exception line of the last Python traceback, or else the last line that holds a letter or digit.
+    That is the exception line of the last Python traceback that is not a launcher's about its child, or else the last
+    line that holds a letter or digit.
     """
     lines = [_RANK.sub("", _ESCAPE.sub("", line)) for line in re.split(r"[\r\n]+", text)]
-    last = max((number for number, line in enumerate(lines) if line.strip() == _TRACEBACK), default=None)
-    if last is not None:
-        # A traceback may itself be indented, by a logger or a notebook.
-        margin = len(lines[last]) - len(lines[last].lstrip())
-        for number, line in enumerate(lines[last + 1 :], last + 1):
-            if line.strip() and len(line) - len(line.lstrip()) <= margin:
-                if len(lines) - number > _AFTERMATH:
-                    break
-                return line.strip()[:_LINE_CAP]
-    return next((line.strip()[:_LINE_CAP] for line in reversed(lines) if re.search(r"\w", line)), "")
+    end, launcher = len(lines), ""
+    for start in [number for number, line in enumerate(lines) if line.strip() == _TRACEBACK][::-1]:
+        number, exception = _exception(lines, start)
+        if not exception or end - number > _AFTERMATH:
+            break
+        if not exception.startswith(_LAUNCHERS):
+            return exception
+        # What the child itself said stands before it.
+        end, launcher = start, launcher or exception
+    return launcher or next((line.strip()[:_LINE_CAP] for line in reversed(lines) if re.search(r"\w", line)), "")
+
+
+def _exception(lines: list[str], start: int) -> tuple[int, str]:
+    """The number and text of the line that ends a traceback; an empty text when it has no end."""
+    # A traceback may itself be indented, by a logger or a notebook.
+    margin = len(lines[start]) - len(lines[start].lstrip())
+    for number, line in enumerate(lines[start + 1 :], start + 1):
+        if line.strip() and len(line) - len(line.lstrip()) <= margin:
+            return number, line.strip()[:_LINE_CAP]
+    return len(lines), ""

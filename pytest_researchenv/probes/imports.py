@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import ast
 import os
-import subprocess
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from pytest_researchenv._git import read_git, tracked_files
 from pytest_researchenv.errors import SourceError
 
 
@@ -38,18 +38,6 @@ EXCLUDED = frozenset(
         "venv",
     }
 )
-
-#: Git reads a repository that somebody else wrote: its configuration must not start a program (fsmonitor), fetch
-#: what is missing (promisor remotes), or refuse because another user owns the folder.
-_GIT = (
-    "git",
-    *("-c", "core.fsmonitor=false"),
-    *("-c", "core.hooksPath=/dev/null"),
-    *("-c", "protocol.allow=never"),
-    *("-c", "safe.directory=*"),
-)
-
-_GIT_TIMEOUT_S = 300.0
 
 #: Modes of regular files in Git; links (120000) and submodules (160000) are not read.
 _REGULAR = ("100644", "100755")
@@ -81,7 +69,7 @@ def scan_folder(root: Path) -> ImportScan:
     Links are not followed. Tracked files that are not there are left out.
 
     Raises:
-        SourceError: the folder is missing, or git cannot read its index.
+        SourceError: the folder is missing, git cannot read its index, or tracks nothing.
     """
     if not root.is_dir():
         raise SourceError(f"no such folder: {root}; give the root of a checkout, or any folder with Python files")
@@ -109,7 +97,7 @@ def scan_git(repository: Path, commit: str) -> ImportScan:
     Raises:
         SourceError: the repository or the commit cannot be read.
     """
-    listing = _git(repository, "ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit)
+    listing = read_git(repository, "ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit)
     blobs = {}
     for entry in listing.split(b"\0"):
         meta, _, name = entry.partition(b"\t")
@@ -162,9 +150,14 @@ def _imported(source: bytes) -> set[str] | None:
     return names
 
 
-def _tracked(root: Path) -> list[str]:
-    listing = _git(root, "ls-files", "-z", "--cached")
-    return sorted({os.fsdecode(name) for name in listing.split(b"\0") if name})
+def _tracked(root: Path) -> tuple[str, ...]:
+    paths = tracked_files(root)
+    if not paths:
+        # A `.git` that leads nowhere, as in a submodule without its parent, must not count as "imports nothing".
+        raise SourceError(
+            f"git tracks nothing in {root}: check out a commit, or remove {root / '.git'} to scan all files"
+        )
+    return paths
 
 
 def _walk(root: Path) -> Iterator[str]:
@@ -187,7 +180,7 @@ def _read(path: Path) -> bytes:
 
 def _contents(repository: Path, objects: tuple[str, ...]) -> Iterator[bytes]:
     """The blobs with these hashes, in order."""
-    answer = _git(repository, "cat-file", "--batch", stdin="".join(f"{name}\n" for name in objects).encode())
+    answer = read_git(repository, "cat-file", "--batch", stdin="".join(f"{name}\n" for name in objects).encode())
     position = 0
     for name in objects:
         end = answer.index(b"\n", position)
@@ -197,27 +190,3 @@ def _contents(repository: Path, objects: tuple[str, ...]) -> Iterator[bytes]:
         start = end + 1
         position = start + int(header[2]) + 1
         yield answer[start : position - 1]
-
-
-def _git(repository: Path, *arguments: str, stdin: bytes = b"") -> bytes:
-    """Run a reading git command, undisturbed by the GIT_* variables of a hook that may have called us."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    command = [*_GIT, "-C", str(repository), *arguments]
-    try:
-        done = subprocess.run(
-            command,
-            input=stdin,
-            capture_output=True,
-            check=True,
-            timeout=_GIT_TIMEOUT_S,
-            env=environment | {"GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"},
-        )
-    except FileNotFoundError as error:
-        raise SourceError("git is not on PATH, so tracked files cannot be listed; install git") from error
-    except subprocess.CalledProcessError as error:
-        said = error.stderr.decode(errors="replace").strip()
-        message = f"git {arguments[0]} failed in {repository}: {said}; check the path and the commit"
-        raise SourceError(message) from error
-    except subprocess.TimeoutExpired as error:
-        raise SourceError(f"git {arguments[0]} in {repository} took over {_GIT_TIMEOUT_S:.0f} s; try again") from error
-    return done.stdout

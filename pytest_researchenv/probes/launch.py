@@ -4,6 +4,9 @@ The agent had root in the image, so what the probe stands on is made anew by tar
 anything runs: tracked files that differ go back to the pinned tree, and every folder on the way is named, which
 replaces a link planted there. Probe script, output and bytecode live below a folder with a random name, so that
 nothing can have been laid in their place beforehand.
+
+Where devices are given, their memory is watched from outside while the probe runs. A probe that runs under the observer
+is held at its end until its memory was seen, so that no probe is too fast to be believed.
 """
 
 from __future__ import annotations
@@ -12,26 +15,49 @@ import io
 import re
 import secrets
 import tarfile
+import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
+from importlib import resources
 from pathlib import Path, PurePosixPath
 from typing import IO, TypeVar
 
-from pytest_researchenv.errors import SandboxError
+from pytest_researchenv.errors import InfrastructureError, SandboxError
 from pytest_researchenv.model import Evidence, TierSpec
 from pytest_researchenv.probes.evidence import Outputs, read_outputs
-from pytest_researchenv.probes.protocol import ProbeTask
+from pytest_researchenv.probes.protocol import ProbeTask, Tree
 from pytest_researchenv.probes.world import Interpreter, probe_environment
-from pytest_researchenv.sandbox.protocol import Completed, Container, ContainerSpec, Sandbox
+from pytest_researchenv.sandbox.gpu import DeviceUse, monitored
+from pytest_researchenv.sandbox.protocol import Completed, Container, ContainerSpec, Limits, Sandbox
 from pytest_researchenv.source import tree_tar
 
 
-__all__ = ["Broken", "Finished", "attempted", "find_interpreter", "launch", "restored"]
+__all__ = [
+    "HELD_BYTES",
+    "Broken",
+    "DeviceMemory",
+    "Finished",
+    "Setting",
+    "attempt_labels",
+    "attempted",
+    "files_tar",
+    "find_interpreter",
+    "launch",
+    "restored",
+]
 
 #: Folder of everything that probes bring along; each launch has a folder of its own in it.
 _HOME = "/researchenv/probes"
 _CONTROL_S = 60.0
+
+#: Device memory that counts as held. Drivers list processes that only look at a device with 0 to some MiB, while a CUDA
+#: context takes hundreds.
+HELD_BYTES = 32 * 1024**2
+#: How long a probe under the observer may be held at its end, in seconds; with a working monitor it is some tenths.
+_HOLD_S = 10.0
+_LOOK_S = 0.2
 
 _T = TypeVar("_T")
 
@@ -48,6 +74,44 @@ class Broken:
 
 
 @dataclass(frozen=True, slots=True)
+class Setting:
+    """What a probe gets to run on.
+
+    Attributes:
+        devices: uuids of the accelerators; with none it runs on the CPU, and every accelerator is hidden.
+        nproc: how many ranks to start.
+    """
+
+    devices: tuple[str, ...] = ()
+    nproc: int = 1
+
+    @property
+    def device(self) -> str:
+        """What frameworks call it."""
+        return "cuda" if self.devices else "cpu"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMemory:
+    """What a probe's processes held of the devices it was given, as the driver tells it.
+
+    Attributes:
+        peaks: uuid → bytes.
+        sources: uuid → what the figure is, in words.
+        samples: how often it was looked at while the probe ran.
+    """
+
+    peaks: Mapping[str, int]
+    sources: Mapping[str, str]
+    samples: int
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        """The devices that were used."""
+        return tuple(uuid for uuid, peak in self.peaks.items() if peak >= HELD_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """A probe that ran.
 
@@ -56,12 +120,18 @@ class Finished:
         outputs: what it wrote.
         evidence: what the suite demands, with placeholders filled in.
         out: its output folder in the container.
+        records: what the observer wrote, by path.
+        nonce: what the observer's records of this launch hold.
+        memory: what it held of its devices; None when it was given none.
     """
 
     completed: Completed
     outputs: Outputs
     evidence: Evidence
     out: str
+    records: Outputs = field(default_factory=Outputs)
+    nonce: str = ""
+    memory: DeviceMemory | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +140,24 @@ class _Places:
 
     repo: str
     home: str = field(default_factory=lambda: f"{_HOME}/{secrets.token_hex(8)}")
+    nonce: str = field(default_factory=lambda: secrets.token_hex(8))
 
     @property
     def out(self) -> str:
         return f"{self.home}/out"
 
     @property
-    def pycache(self) -> str:
-        return f"{self.home}/pycache"
+    def observer(self) -> str:
+        return f"{self.home}/observer/observer.py"
+
+    @property
+    def records(self) -> str:
+        return f"{self.home}/observer/records"
+
+    @property
+    def release(self) -> str:
+        """What ends a probe's waiting at its end."""
+        return f"{self.home}/observer/release"
 
 
 def launch(
@@ -86,9 +166,7 @@ def launch(
     python: str,
     *,
     script: Path | None = None,
-    hide_devices: bool = False,
-    device: str = "cpu",
-    nproc: int = 1,
+    setting: Setting = Setting(),
 ) -> Finished | Broken:
     """Run a tier's command, or its probe script, as the main process of a fresh container.
 
@@ -96,48 +174,131 @@ def launch(
         task: what is judged.
         tier: how; its placeholders are filled in here.
         python: the reported interpreter.
-        script: the probe script; None when the tier has a command.
-        hide_devices: whether accelerators are hidden from frameworks.
-        device: value of `{device}` and `RESEARCHENV_DEVICE`.
-        nproc: value of `{nproc}` and `RESEARCHENV_NPROC`.
+        script: the probe script; None when the tier has a command. With devices it is run under the observer.
+        setting: what it runs on.
 
     Raises:
-        SandboxError: the engine fails on the base image, too.
+        InfrastructureError: the engine fails on the base image, too, or the driver does not tell who uses the devices.
     """
-    interpreter = attempted(task, lambda: find_interpreter(task.sandbox, task.environment.image, python))
+    interpreter = attempted(
+        task, lambda: find_interpreter(task.sandbox, task.environment.image, python, labels=attempt_labels(task))
+    )
     if isinstance(interpreter, Broken):
         return interpreter
     places = _Places(task.environment.workdir)
-    values = {"python": python, "repo": places.repo, "out": places.out, "device": device, "nproc": str(nproc)}
-    world = probe_environment(interpreter, pycache=places.pycache, hide_devices=hide_devices)
-    files = {f"{places.home}/script/{script.name}": script.read_bytes()} if script else {}
-    spec = _container(task, tier, world, values, argv=(python, *files) if files else tier.argv)
+    values = _values(python, places, setting)
+    files = {places.observer: resources.files("pytest_researchenv.probes").joinpath("inside/observer.py").read_bytes()}
+    argv = tier.argv
+    if script:
+        path = f"{places.home}/script/{script.name}"
+        files[path] = script.read_bytes()
+        argv = (python, places.observer, path) if setting.devices else (python, path)
+    spec = _container(task, tier, interpreter, places, setting=setting, argv=argv)
     evidence = _filled_evidence(tier.evidence, values)
+    folders = (places.out, places.records)
+    image = task.environment.base_image
+    watching = monitored(task.sandbox, image=image, devices=setting.devices) if setting.devices else nullcontext()
+    # Around the attempts, not in them: what fails here has nothing to do with the snapshot.
+    with watching as use:
 
-    def call() -> Finished:
-        with restored(task, spec, files=files, folders=(places.out,)) as container:
-            completed = container.run(timeout_s=tier.timeout_s, on_output=task.log)
-            with container.get(places.out) as stream:
-                return Finished(completed, read_outputs(stream, places.out), evidence, places.out)
+        def call() -> Finished:
+            with restored(task, spec, files=files, folders=folders) as container, _released(container, places, use):
+                completed = container.run(timeout_s=tier.timeout_s, on_output=task.log)
+                with container.get(places.out) as stream:
+                    outputs = read_outputs(stream, places.out)
+                with container.get(places.records) as stream:
+                    records = read_outputs(stream, places.records)
+            return Finished(completed, outputs, evidence, places.out, records, places.nonce, _memory(setting, use))
 
-    return attempted(task, call)
+        return attempted(task, call, control=partial(_control, task, setting.devices))
+
+
+def _values(python: str, places: _Places, setting: Setting) -> dict[str, str]:
+    """What placeholders stand for."""
+    return {
+        "python": python,
+        "repo": places.repo,
+        "out": places.out,
+        "device": setting.device,
+        "nproc": str(setting.nproc),
+        "observer": places.observer,
+    }
 
 
 def _container(
-    task: ProbeTask, tier: TierSpec, world: Mapping[str, str], values: Mapping[str, str], *, argv: tuple[str, ...]
+    task: ProbeTask,
+    tier: TierSpec,
+    interpreter: Interpreter,
+    places: _Places,
+    *,
+    setting: Setting,
+    argv: tuple[str, ...],
 ) -> ContainerSpec:
     """Say what the probe's container is made from."""
+    values = _values(interpreter.path, places, setting)
+    world = probe_environment(interpreter, hide_devices=not setting.devices)
     told = {f"RESEARCHENV_{name.upper()}": value for name, value in values.items() if name != "python"}
+    told["RESEARCHENV_NONCE"] = places.nonce
+    if setting.devices:
+        told["RESEARCHENV_HOLD_S"] = f"{_HOLD_S:g}"
     added = {name: _filled(value, values) for name, value in tier.environment.items()}
     return ContainerSpec(
         image=task.environment.image,
         argv=tuple(_filled(argument, values) for argument in argv),
         environment={**world, **told, **added},
         workdir=_filled(tier.workdir, values),
+        labels=attempt_labels(task),
+        limits=Limits(memory_bytes=int(tier.memory_gb * 1024**3)),
+        devices=setting.devices,
     )
 
 
-def attempted(task: ProbeTask, call: Callable[[], _T]) -> _T | Broken:
+# --- devices ----------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _released(container: Container, places: _Places, use: DeviceUse | None) -> Iterator[None]:
+    """Let a probe that is held at its end go, once its memory was seen on every device."""
+    if use is None:
+        yield
+        return
+    use.watch(container)
+    ended = threading.Event()
+    releasing = threading.Thread(
+        target=_release, args=(container, places.release, use, ended), name="researchenv-release", daemon=True
+    )
+    releasing.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        releasing.join()
+
+
+def _release(container: Container, path: str, use: DeviceUse, ended: threading.Event) -> None:
+    # A driver that stopped answering ends the monitor's block with that error; the probe ends its wait by itself.
+    with suppress(InfrastructureError), files_tar({path: b""}) as archive:
+        while not ended.wait(_LOOK_S):
+            if use.samples and min(use.peaks().values()) >= HELD_BYTES:
+                container.put("/", archive)
+                return
+
+
+def _memory(setting: Setting, use: DeviceUse | None) -> DeviceMemory | None:
+    if use is None:
+        return None
+    return DeviceMemory(use.peaks(), {uuid: use.source(uuid) for uuid in setting.devices}, use.samples)
+
+
+# --- who is to blame --------------------------------------------------------------------------------------
+
+
+def attempt_labels(task: ProbeTask) -> dict[str, str]:
+    """Labels of every container that a probe makes: which attempt it is for."""
+    return {"researchenv.attempt": str(task.environment.key)}
+
+
+def attempted(task: ProbeTask, call: Callable[[], _T], *, control: Callable[[], object] | None = None) -> _T | Broken:
     """Make a call on the snapshot, and find out who is to blame when it fails.
 
     An agent must not be able to turn a failure into an error, nor a hiccup of the engine into a failure. So a call
@@ -147,6 +308,7 @@ def attempted(task: ProbeTask, call: Callable[[], _T]) -> _T | Broken:
     Args:
         task: what is judged.
         call: the call; it must clean up after itself.
+        control: the same kind of call on the base image. None: put files, start a process, read a folder.
 
     Returns:
         What the call returned, or `Broken` when only the snapshot makes it fail.
@@ -162,21 +324,30 @@ def attempted(task: ProbeTask, call: Callable[[], _T]) -> _T | Broken:
         return call()
     except SandboxError as error:
         task.log(f"[researchenv] {error}; trying the base image\n".encode())
-        _control(task)
+        (control or partial(_control, task, ()))()
         return Broken(str(error))
 
 
-def _control(task: ProbeTask) -> None:
+def _control(task: ProbeTask, devices: tuple[str, ...]) -> None:
     """Put files, start a process and read a folder on the base image; raise what the engine raises."""
     environment = replace(task.environment, image=task.environment.base_image, changed=())
     places = _Places(environment.workdir)
-    spec = ContainerSpec(image=environment.image, argv=("/bin/sh", "-c", ":"), workdir=places.repo)
+    spec = ContainerSpec(
+        image=environment.image,
+        argv=("/bin/sh", "-c", ":"),
+        workdir=places.repo,
+        labels=attempt_labels(task),
+        devices=devices,
+    )
     with restored(replace(task, environment=environment), spec, folders=(places.out,)) as container:
         completed = container.run(timeout_s=_CONTROL_S)
         if not completed.ok:
             raise SandboxError(f"the control run on the base image {environment.image} {completed.how}")
         with container.get(places.out) as stream:
             read_outputs(stream, places.out)
+
+
+# --- the container ----------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -190,7 +361,8 @@ def restored(
     """Make a container in which the tracked files are those of the pinned tree; nothing runs yet.
 
     Unchanged tracked files, and everything untracked (compiled extensions, build output, editable installs), stay
-    as the agent left them.
+    as the agent left them. Only bytecode beside tracked sources is taken away: Python trusts it on the source's time
+    and size alone, so that it could stand in for a file that was put back.
 
     Args:
         task: what is judged.
@@ -199,17 +371,21 @@ def restored(
         folders: absolute paths of further folders.
     """
     with task.sandbox.opened(spec) as container:
-        changed = replace(task.tree, files=task.environment.changed)
+        changed = replace(task.tree, files=task.tree.to_restore(task.environment.changed))
         with tree_tar(changed, prefix=task.environment.workdir, exclude_git=True) as archive:
             container.put("/", archive)
-        with _archive(files or {}, folders) as archive:
+        with _no_bytecode(task.tree, task.environment.workdir) as archive:
+            container.put("/", archive)
+        with files_tar(files or {}, folders) as archive:
             container.put("/", archive)
         yield container
 
 
-def find_interpreter(sandbox: Sandbox, image: str, python: str) -> Interpreter | Broken:
+def find_interpreter(
+    sandbox: Sandbox, image: str, python: str, *, labels: Mapping[str, str] | None = None
+) -> Interpreter | Broken:
     """Look for a reported interpreter in an image from outside, without running anything."""
-    with sandbox.opened(ContainerSpec(image=image, argv=("/bin/sh", "-c", ":"))) as container:
+    with sandbox.opened(ContainerSpec(image=image, argv=("/bin/sh", "-c", ":"), labels=labels or {})) as container:
         with container.get(python) as stream:
             if stream is None:
                 return Broken(f"the reported interpreter {python} does not exist")
@@ -220,8 +396,13 @@ def find_interpreter(sandbox: Sandbox, image: str, python: str) -> Interpreter |
 
 
 @contextmanager
-def _archive(files: Mapping[str, bytes], folders: tuple[str, ...]) -> Iterator[IO[bytes]]:
-    """Make a tar stream for `/`: every folder on the way first, then what is in it."""
+def files_tar(files: Mapping[str, bytes], folders: tuple[str, ...] = ()) -> Iterator[IO[bytes]]:
+    """Make a tar stream for `Container.put("/", …)`: every folder on the way first, then what is in it.
+
+    Args:
+        files: absolute path → content.
+        folders: absolute paths of further folders.
+    """
     with io.BytesIO() as stream:
         with tarfile.open(fileobj=stream, mode="w") as tar:
             named = {PurePosixPath("/")}
@@ -232,6 +413,22 @@ def _archive(files: Mapping[str, bytes], folders: tuple[str, ...]) -> Iterator[I
                 entry = tarfile.TarInfo(path.lstrip("/"))
                 entry.size = len(content)
                 tar.addfile(entry, io.BytesIO(content))
+        stream.seek(0)
+        yield stream
+
+
+@contextmanager
+def _no_bytecode(tree: Tree, workdir: str) -> Iterator[IO[bytes]]:
+    """Make a tar stream that puts an empty file where Python looks for bytecode of tracked sources.
+
+    A file there costs nothing but compiling the repository's own sources; a new folder for all bytecode
+    (PYTHONPYCACHEPREFIX) costs 10 s for torch and transformers each time (measured on 2 cores).
+    """
+    folders = {PurePosixPath(path).parent for path in tree.files if path.endswith(".py")}
+    with io.BytesIO() as stream:
+        with tarfile.open(fileobj=stream, mode="w") as tar:
+            for folder in sorted(folders):
+                tar.addfile(tarfile.TarInfo(str(PurePosixPath(workdir, folder, "__pycache__")).lstrip("/")))
         stream.seek(0)
         yield stream
 

@@ -1,19 +1,32 @@
-"""Where the environment's own interpreter finds modules: what `inside/find_modules.py` is asked and answers."""
+"""Where the environment's own interpreter finds modules: what `inside/find_modules.py` is asked and answers.
+
+The answer is a claim: whoever made the environment decides what its interpreter prints. `outside.py` looks whether it
+is true.
+"""
 
 from __future__ import annotations
 
 import json
+import keyword
+import secrets
+import sys
 from collections.abc import Collection
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
 
-__all__ = ["Lookup", "LookupFailedError", "Module", "parse_lookup", "request"]
+__all__ = ["Lookup", "LookupFailedError", "Module", "Question", "parse_lookup"]
 
 #: Folders that installers fill; what lies there is no stand-in, even where the environment is in the repository.
 _SITE = frozenset({"site-packages", "dist-packages"})
+
+#: Length of a made-up name.
+_SHORTEST, _LONGEST = 4, 14
+
+_random = secrets.SystemRandom()
 
 
 class LookupFailedError(Exception):
@@ -21,7 +34,7 @@ class LookupFailedError(Exception):
 
 
 class Module(BaseModel):
-    """One module that the interpreter finds.
+    """One module that the interpreter says it finds.
 
     Attributes:
         finder: class of the finder on `sys.meta_path` that knows it.
@@ -84,40 +97,77 @@ class Lookup(BaseModel):
     modules: dict[str, Module]
 
 
-def request(nonce: str, names: Collection[str], repository: str) -> str:
+@dataclass(frozen=True, slots=True)
+class Question:
     """What the script in the container is asked.
 
-    Beside the names, a name is asked for that no environment can know: one that finds it finds everything.
+    Among the names are some that no environment can know, made up anew each time: an interpreter that finds them finds
+    everything. Nothing in the question tells them from the others.
+
+    Attributes:
+        names: top-level names that the tree imports.
+        repository: absolute path of the repository's folder.
+        nonce: what the answer starts with.
+        controls: the names that are made up.
     """
-    roots = [repository, f"{repository}/src"]
-    return json.dumps({"nonce": nonce, "names": [*names, _absent(nonce)], "repository": repository, "roots": roots})
+
+    names: tuple[str, ...]
+    repository: str
+    nonce: str = field(default_factory=lambda: secrets.token_hex(8))
+    controls: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "controls", _made_up(self.names))
+
+    def text(self) -> str:
+        """The request that the script reads."""
+        names = [*self.names, *self.controls]
+        return json.dumps(
+            {
+                "nonce": self.nonce,
+                "names": _random.sample(names, len(names)),
+                "repository": self.repository,
+                "roots": [self.repository, f"{self.repository}/src"],
+            }
+        )
 
 
-def parse_lookup(output: str, nonce: str, names: Collection[str]) -> Lookup:
+def parse_lookup(output: str, question: Question) -> Lookup:
     """Read the answer from all that the container printed.
 
     Raises:
-        LookupFailedError: there is no answer, or not exactly one, or it is not of the agreed form, or the interpreter
-            finds modules that do not exist.
+        LookupFailedError: there is no answer, or not exactly one, or it is not of the agreed form.
     """
-    answers = [line for line in output.splitlines() if line.startswith(f"{nonce} ")]
+    answers = [line for line in output.splitlines() if line.startswith(f"{question.nonce} ")]
     if len(answers) != 1:
         raise LookupFailedError(f"the interpreter gave {len(answers)} answers instead of 1: {_last_line(output)}")
     try:
-        lookup = Lookup.model_validate_json(answers[0].removeprefix(f"{nonce} "))
+        lookup = Lookup.model_validate_json(answers[0].removeprefix(f"{question.nonce} "))
     except ValidationError as error:
         raise LookupFailedError(f"the interpreter's answer is malformed: {error.errors()[0]['msg']}") from error
-    if _absent(nonce) in lookup.modules:
-        finder = lookup.modules[_absent(nonce)].finder
-        raise LookupFailedError(f"the interpreter finds modules that do not exist, through {finder}")
-    surplus = set(lookup.modules).difference(names)
+    surplus = set(lookup.modules).difference(question.names, question.controls)
     if surplus:
         raise LookupFailedError(f"the interpreter's answer holds names that were not asked for: {min(surplus)}")
     return lookup
 
 
-def _absent(nonce: str) -> str:
-    return f"absent_{nonce}"
+def _made_up(names: Collection[str]) -> tuple[str, ...]:
+    """Make up names that look like the given ones: each letter follows two that it follows somewhere among them."""
+    models = sorted({*names, *(name for name in sys.stdlib_module_names if not name.startswith("_"))})
+    followers: dict[str, list[str]] = {}
+    for name in models:
+        for start, letter in enumerate(f"{name}$"):
+            followers.setdefault(f"^^{name}"[start : start + 2], []).append(letter)
+    made: set[str] = set()
+    while len(made) < max(4, len(names) // 4):
+        word = "^^"
+        while not word.endswith("$") and len(word) < _LONGEST + 3:
+            word += _random.choice(followers[word[-2:]])
+        name = word.strip("^$")
+        fits = _SHORTEST <= len(name) <= _LONGEST and name.isidentifier() and not keyword.iskeyword(name)
+        if fits and name not in models:
+            made.add(name)
+    return tuple(sorted(made))
 
 
 def _below(path: str, folder: str) -> str:

@@ -29,6 +29,14 @@ class Tree:
     files: tuple[str, ...]
     digest: str
 
+    def to_restore(self, changed: tuple[str, ...]) -> tuple[str, ...]:
+        """Tracked paths that are put back: those that changed, and those whose names no record can hold."""
+        return (*changed, *(path for path in self.files if not _is_utf8(path)))
+
+    def recordable(self, changed: tuple[str, ...]) -> tuple[str, ...]:
+        """Leave out paths whose names are not UTF-8: no JSON can hold them."""
+        return tuple(path for path in changed if _is_utf8(path))
+
 
 @dataclass(frozen=True, slots=True)
 class ProbeTask:
@@ -70,3 +78,8 @@ class Probe(Protocol):
         Raises:
             InfrastructureError: no verdict is possible, and the environment is not to blame.
         """
+
+
+def _is_utf8(path: str) -> bool:
+    # Bytes that are none come as lone surrogates (PEP 383).
+    return not any("\ud800" <= character <= "\udfff" for character in path)

@@ -25,6 +25,7 @@ __all__ = [
     "analysed",
     "blank_suppressions",
     "configuration",
+    "heap_exhausted",
     "parse_report",
 ]
 
@@ -173,6 +174,11 @@ def parse_report(output: str, exit_code: int, *, folder: str) -> PyrightReport:
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise PyrightError(f"pyright's JSON is not understood ({error!r}): {_excerpt(output[start:])}") from error
+
+
+def heap_exhausted(output: str) -> bool:
+    """Whether node printed that its memory limit was reached (node 24; it aborts then, with signal 6)."""
+    return "JavaScript heap out of memory" in output
 
 
 def _diagnostics(items: Sequence[dict[str, object]], folder: str) -> list[Diagnostic]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from pytest_researchenv.model import NO_SELF_REPORT, Cause, Environment
+from pytest_researchenv.model import NO_SELF_REPORT, UNFREEZABLE, Cause, Environment
 
 
 __all__ = ["Unreported", "reported_python"]
@@ -22,6 +22,8 @@ def reported_python(environment: Environment) -> str | Unreported:
     """Return the absolute path of the reported interpreter, or why there is none."""
     report = environment.report
     if report is None:
+        if environment.report_problem.startswith(UNFREEZABLE):
+            return Unreported(Cause.BROKEN_ENVIRONMENT, environment.report_problem)
         missing = environment.report_problem == NO_SELF_REPORT
         return Unreported(Cause.NO_REPORT if missing else Cause.INVALID_REPORT, environment.report_problem)
     if report.python_path is None:

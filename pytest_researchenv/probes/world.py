@@ -41,7 +41,6 @@ class Interpreter:
 def probe_environment(
     interpreter: Interpreter,
     *,
-    pycache: str,
     hide_devices: bool = False,
     offline: bool = True,
     threads: int = THREADS,
@@ -52,9 +51,6 @@ def probe_environment(
 
     Args:
         interpreter: the reported interpreter.
-        pycache: a folder that does not exist yet. Bytecode that the agent left beside tracked sources is thereby
-            ignored: Python trusts it on the source's time and size alone, so that it could replace a restored file.
-            It costs some 5 s of compiling for torch and transformers (measured on 2 cores).
         hide_devices: whether accelerators are hidden from frameworks.
         offline: whether model hubs are to fail at once instead of trying to connect.
         threads: threads of numerical libraries.
@@ -70,7 +66,6 @@ def probe_environment(
         "LC_ALL": "C.UTF-8",
         "TZ": "UTC",
         "PYTHONHASHSEED": "0",
-        "PYTHONPYCACHEPREFIX": pycache,
         "PYTHONUNBUFFERED": "1",
         "OMP_NUM_THREADS": count,
         "MKL_NUM_THREADS": count,

@@ -20,7 +20,8 @@ _LINE = 300
 def failure_message(judged: Judged) -> str:
     """Return tier, cause, decisive log line, path of the log, and the command that opens a shell."""
     result = judged.result
-    lines = [f"{result.tier} {result.tier.heading} failed: {result.cause}: {_printable(result.reason)}"]
+    where = ", emulated on the CPU" if result.emulated else ""
+    lines = [f"{result.tier} {result.tier.heading} failed{where}: {result.cause}: {_printable(result.reason)}"]
     if result.decisive:
         lines.append(f"  > {_printable(result.decisive)}")
     if judged.folder:

@@ -18,7 +18,7 @@ PREFIX = "researchenv_"
 
 def before_judging(agent: str, repository: Repository, tier: Tier) -> list[tuple[str, object]]:
     """What is known even when judging ends in an error."""
-    return _named({"agent": agent, "repository": repository.name, "slug": repository.slug, "tier": str(tier)})
+    return _named({"agent": agent, "repository": repository.name, "key": repository.key, "tier": str(tier)})
 
 
 def judged_properties(judged: Judged) -> list[tuple[str, object]]:
@@ -28,6 +28,7 @@ def judged_properties(judged: Judged) -> list[tuple[str, object]]:
         "verdict": str(result.verdict),
         "cause": str(result.cause),
         "reason": result.reason,
+        "emulated": str(result.emulated).lower(),
         "probe_s": f"{result.duration_s:.3f}",
     }
     if judged.environment:
@@ -38,6 +39,10 @@ def judged_properties(judged: Judged) -> list[tuple[str, object]]:
             "agent_ended": judged.environment.ended,
         }
         facts |= {f"agent_{name}": value for name, value in judged.environment.telemetry.items()}
+    if result.findings:
+        facts["findings"] = "; ".join(f"{finding.field}: {finding.observed}" for finding in result.findings)
+    if judged.notes:
+        facts["notes"] = "\n".join(judged.notes)
     for name, value in result.evidence.items():
         facts[f"evidence_{name}"] = ", ".join(value) if isinstance(value, list) else value
     return _named(facts)

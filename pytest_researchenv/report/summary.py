@@ -17,15 +17,32 @@ if TYPE_CHECKING:
 
 __all__ = ["Row", "Summary", "render"]
 
+#: Mark of a verdict for which the CPU stood in for accelerators.
+_EMULATED = "*"
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One verdict, with what it is about."""
+    """One verdict, with what it is about.
+
+    Attributes:
+        agent: name of the agent.
+        repository: `Repository.key`.
+        tier: what was judged.
+        verdict: what it came to.
+        emulated: whether the CPU stood in for accelerators.
+    """
 
     agent: str
-    slug: str
+    repository: str
     tier: Tier
     verdict: Verdict
+    emulated: bool = False
+
+    @property
+    def words(self) -> str:
+        """The verdict as the table shows it."""
+        return f"{self.verdict}{_EMULATED}" if self.emulated else str(self.verdict)
 
 
 @final
@@ -34,15 +51,19 @@ class Summary:
 
     def __init__(self) -> None:
         self._rows: dict[tuple[str, str, Tier], Row] = {}
+        self._notes: dict[str, None] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take the verdict of a finished test."""
-        facts = {name.removeprefix(PREFIX): value for name, value in report.user_properties if name.startswith(PREFIX)}
+        facts = {
+            name.removeprefix(PREFIX): str(value) for name, value in report.user_properties if name.startswith(PREFIX)
+        }
         if "tier" not in facts or (report.when == "setup" and report.passed) or report.when == "teardown":
             return
-        verdict = {"setup": Verdict.ERROR, "call": Verdict(str(facts.get("verdict", "error")))}[report.when]
-        row = Row(str(facts["agent"]), str(facts["slug"]), Tier(str(facts["tier"])), verdict)
-        self._rows[row.agent, row.slug, row.tier] = row
+        verdict = Verdict(facts.get("verdict", "error")) if report.when == "call" else Verdict.ERROR
+        row = Row(facts["agent"], facts["key"], Tier(facts["tier"]), verdict, facts.get("emulated") == "true")
+        self._rows[row.agent, row.repository, row.tier] = row
+        self._notes |= dict.fromkeys(facts.get("notes", "").splitlines())
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the table, when there is anything to tell."""
@@ -51,10 +72,12 @@ class Summary:
         terminalreporter.section("researchenv")
         width = terminalreporter._tw.fullwidth  # noqa: SLF001 - pytest has no public way to ask
         terminalreporter.write_line(render(list(self._rows.values()), width=width))
+        for note in self._notes:
+            terminalreporter.write_line(f"note: {note}")
 
 
 def render(rows: list[Row], *, width: int) -> str:
-    """Return the summary as text: one table per agent, then each tier's rate with its denominator.
+    """Return the summary as text: one table per agent, each tier's rate with its denominator, and a legend.
 
     A rate is passed over passed and failed: errors and skips never enter it.
     """
@@ -62,26 +85,32 @@ def render(rows: list[Row], *, width: int) -> str:
     from rich.console import Console  # noqa: PLC0415
 
     console = Console(width=width, no_color=True, highlight=False, legacy_windows=False)
+    several = len({row.repository.rpartition("/")[0] for row in rows}) > 1
     with console.capture() as capture:
         for agent in dict.fromkeys(row.agent for row in rows):
-            console.print(_table(agent, [row for row in rows if row.agent == agent]))
-    return capture.get().rstrip("\n")
+            console.print(_table(agent, [row for row in rows if row.agent == agent], suites=several))
+        console.print(", ".join(f"{tier} {tier.heading}" for tier in sorted({row.tier for row in rows})))
+        if any(row.emulated for row in rows):
+            console.print(f"{_EMULATED} emulated on the CPU: says nothing about CUDA")
+    return "\n".join(line.rstrip() for line in capture.get().rstrip("\n").splitlines())
 
 
-def _table(agent: str, rows: list[Row]) -> Table:
+def _table(agent: str, rows: list[Row], *, suites: bool) -> Table:
     from rich import box  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
 
-    tiers = sorted({row.tier for row in rows})
-    verdicts = {(row.slug, row.tier): row.verdict for row in rows}
-    table = Table(title=agent, title_justify="left", box=box.SIMPLE_HEAD, show_footer=True, pad_edge=False)
-    counts = {tier: Counter(row.verdict for row in rows if row.tier is tier) for tier in tiers}
+    cells = {(row.repository, row.tier): row.words for row in rows}
+    table = Table(
+        title=agent, title_justify="left", box=box.SIMPLE_HEAD, show_footer=True, pad_edge=False, padding=(0, 1, 0, 0)
+    )
     table.add_column("repository", footer="passed of judged\nskipped\nerrors", overflow="fold")
+    tiers = sorted({row.tier for row in rows})
     for tier in tiers:
-        count = counts[tier]
+        count = Counter(row.verdict for row in rows if row.tier is tier)
         judged = count[Verdict.PASSED] + count[Verdict.FAILED]
         footer = f"{count[Verdict.PASSED]} of {judged}\n{count[Verdict.SKIPPED]}\n{count[Verdict.ERROR]}"
-        table.add_column(f"{tier} {tier.heading}", footer=footer, overflow="fold")
-    for slug in sorted({row.slug for row in rows}):
-        table.add_row(slug, *(str(verdicts.get((slug, tier), "-")) for tier in tiers))
+        table.add_column(str(tier), footer=footer, no_wrap=True)
+    for repository in sorted({row.repository for row in rows}):
+        name = repository if suites else repository.rpartition("/")[2]
+        table.add_row(name, *(cells.get((repository, tier), "-") for tier in tiers))
     return table

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from docker.types import LogConfig
+from docker.types import DeviceRequest, LogConfig
 from docker.types import Mount as DockerMount
 
 from pytest_researchenv.sandbox.labels import LIFETIME_S
-from pytest_researchenv.sandbox.protocol import ContainerSpec, Network
+from pytest_researchenv.sandbox.protocol import ALL_DEVICES, ContainerSpec, Network
 
 
 __all__ = ["container_options", "restored"]
@@ -24,6 +24,10 @@ _CAPABILITIES = ("SETUID", "SETGID", "CHOWN", "DAC_OVERRIDE", "FOWNER")
 #: Ends by itself when nothing can need the container any more. Ignores the signals of a careless `pkill sleep`, since
 #: with it the container ends.
 _IDLE = ("sh", "-c", f"trap '' TERM INT HUP; exec sleep {LIFETIME_S}")
+
+#: What the driver's toolkit mounts into a container with devices: `utility` is nvidia-smi, `compute` is CUDA. No driver
+#: is named: a daemon that has one finds it by capability, and one that has none says so in the same words.
+_DEVICE_CAPABILITIES = [["gpu", "utility", "compute"]]
 
 _NETWORKS = {Network.NONE: "none", Network.OPEN: "bridge"}
 
@@ -57,6 +61,10 @@ def container_options(spec: ContainerSpec, image: Mapping[str, Any], labels: Map
         options["working_dir"] = spec.workdir
     if image.get("Healthcheck"):
         options["healthcheck"] = {"test": ["NONE"]}
+    if spec.devices:
+        options["device_requests"] = [_devices(spec.devices)]
+    if spec.host_pids:
+        options["pid_mode"] = "host"
     return options
 
 
@@ -89,6 +97,12 @@ def _hardening(spec: ContainerSpec) -> dict[str, Any]:
     if limits.cpus is not None:
         options["nano_cpus"] = round(limits.cpus * 1e9)
     return options
+
+
+def _devices(uuids: tuple[str, ...]) -> DeviceRequest:
+    if uuids == ALL_DEVICES:
+        return DeviceRequest(count=-1, capabilities=_DEVICE_CAPABILITIES)
+    return DeviceRequest(device_ids=list(uuids), capabilities=_DEVICE_CAPABILITIES)
 
 
 def _mount(volume: str, target: str) -> DockerMount:

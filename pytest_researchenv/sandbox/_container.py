@@ -13,11 +13,13 @@ from docker.errors import APIError, NotFound
 from docker.utils import parse_repository_tag
 
 from pytest_researchenv.errors import SandboxError
+from pytest_researchenv.sandbox._accounts import disarm
 from pytest_researchenv.sandbox._config import restored
+from pytest_researchenv.sandbox._disk import DiskWatch, written
 from pytest_researchenv.sandbox._stream import ChunkReader, Pump, engine_call
 from pytest_researchenv.sandbox.capture import Capture
 from pytest_researchenv.sandbox.labels import Owner
-from pytest_researchenv.sandbox.protocol import CAPTURE_BYTES, Completed, Termination
+from pytest_researchenv.sandbox.protocol import CAPTURE_BYTES, Completed, ContainerSpec, Termination
 
 
 if TYPE_CHECKING:
@@ -43,12 +45,13 @@ _SIGNALS = range(129, 129 + 64)
 class DockerContainer:
     """One container of a Docker engine; made by `DockerSandbox`."""
 
-    def __init__(self, client: DockerClient, owner: Owner, identifier: str, argv: tuple[str, ...] | None) -> None:
+    def __init__(self, client: DockerClient, owner: Owner, identifier: str, spec: ContainerSpec) -> None:
         self._client = client
         self._api = client.api
         self._owner = owner
         self._id = identifier
-        self._argv = argv
+        self._argv = spec.argv
+        self._disk_bytes = spec.limits.disk_bytes
         self._started = False
 
     @property
@@ -66,6 +69,7 @@ class DockerContainer:
         """Read the file or folder at `path` as a tar stream; None where there is nothing."""
         what = f"read {path}"
         with engine_call(what):
+            disarm(self._api, self._id)
             # A trailing slash would follow a link.
             chunks = self._archive(path.rstrip("/") or "/")
             # Read from before it is closed: a generator that was never started has nothing to close.
@@ -82,7 +86,7 @@ class DockerContainer:
     def start(self) -> None:
         """Start an idle container."""
         with engine_call("start the container"):
-            self._api.start(self._id)
+            self._boot()
         self._started = True
 
     def exec(
@@ -105,8 +109,11 @@ class DockerContainer:
             self._revive()
             before = self._oom_kills()
             started = time.monotonic()
-            code = self._execute(argv, environment, workdir, capture, deadline=started + timeout_s)
-            if code is None:
+            with self._watched() as disk:
+                code = self._execute(argv, environment, workdir, capture, deadline=started + timeout_s)
+            if disk.full:
+                termination, code = Termination.DISK_FULL, _KILLED
+            elif code is None:
                 termination, code = Termination.TIMED_OUT, _KILLED
             elif code and self._oom_since(before):
                 termination = Termination.OUT_OF_MEMORY
@@ -127,8 +134,8 @@ class DockerContainer:
         capture = Capture(capture_bytes, on_output)
         with engine_call(f"run {self._argv[0]}"):
             stream = self._api.attach(self._id, stdout=True, stderr=True, stream=True, logs=False)
-            with Pump(stream, capture) as pump:
-                self._api.start(self._id)
+            with Pump(stream, capture) as pump, self._watched() as disk:
+                self._boot()
                 started = time.monotonic()
                 deadline = started + timeout_s
                 ended = pump.carry(deadline=deadline, ended=self._ended) and _wait(self._ended, deadline)
@@ -140,13 +147,33 @@ class DockerContainer:
                     pump.carry(deadline=time.monotonic() + _KILL_S, ended=self._ended)
             state = self._state()
         code = int(state["ExitCode"])
-        if killed:
+        if disk.full:
+            termination = Termination.DISK_FULL
+        elif killed:
             termination = Termination.TIMED_OUT
         elif code and state["OOMKilled"]:
             termination = Termination.OUT_OF_MEMORY
         else:
             termination = _termination(code)
         return Completed(self._argv, termination, code, capture.result(), duration)
+
+    def host_pids(self) -> frozenset[int]:
+        """Ids of its processes on the engine's host; empty when it does not run."""
+        with engine_call("list the container's processes"):
+            try:
+                # Only the ids: the names are the agent's to choose.
+                answer = self._api.top(self._id, ps_args="-eo pid")
+            except APIError as error:
+                # 409, or 500 from older engines: not yet running, no longer, or ended while it was looked at.
+                if "is not running" not in str(error.explanation) and not self._ended():
+                    raise SandboxError(f"cannot list the processes of {self._id[:12]}: {error.explanation}") from error
+                return frozenset()
+        return frozenset(int(pid) for (pid,) in answer["Processes"])
+
+    def written(self) -> int:
+        """Bytes of the files that it has beyond its image; negative when the engine cannot tell."""
+        with engine_call("measure the container"):
+            return written(self._api, self._id)
 
     def stop(self) -> None:
         """End every process in it, at once, from outside."""
@@ -201,6 +228,7 @@ class DockerContainer:
         kill: bool = True,
     ) -> int | None:
         """Run a command and return its exit code, or None when it was still running at the deadline."""
+        disarm(self._api, self._id)
         identifier = self._api.exec_create(
             self._id, list(argv), environment=dict(environment or {}), workdir=workdir or None
         )["Id"]
@@ -217,8 +245,16 @@ class DockerContainer:
                 pump.carry(deadline=time.monotonic() + _KILL_S, ended=self._ended)
                 # Not when the agent removed what the idle process needs; the files can still be had.
                 with contextlib.suppress(APIError):
-                    self._api.start(self._id)
+                    self._boot()
         return None
+
+    def _boot(self) -> None:
+        """Start it, idle or with its command."""
+        disarm(self._api, self._id)
+        self._api.start(self._id)
+
+    def _watched(self) -> DiskWatch:
+        return DiskWatch(lambda: written(self._api, self._id), self._kill, self._disk_bytes)
 
     def _kill(self) -> bool:
         """Kill the main process, and with it all; return whether there was one."""
@@ -239,7 +275,7 @@ class DockerContainer:
             return
         if not self._started:
             raise SandboxError(f"container {self._id[:12]} does not run: start it first")
-        self._api.start(self._id)
+        self._boot()
 
     def _state(self) -> dict[str, Any]:
         return cast("dict[str, Any]", self._api.inspect_container(self._id)["State"])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 from docker.errors import DockerException
 from requests.exceptions import RequestException
 
-from pytest_researchenv.errors import SandboxError
+from pytest_researchenv.errors import DevicesUnavailableError, SandboxError
 from pytest_researchenv.sandbox.capture import Capture
 
 
@@ -34,6 +34,9 @@ _POLL_S = 0.05
 #: How long output may still come after the process has ended: a background child can hold its stdout for ever.
 _GRACE_S = 5.0
 
+#: How engines begin their answer when they know no way to give a container accelerators.
+_NO_DEVICES = "could not select device driver"
+
 #: Chunks that wait between reader and consumer; the engine sends at most 32 KiB each.
 _WAITING = 64
 
@@ -49,7 +52,12 @@ def engine_call(what: str) -> Iterator[None]:
         yield
     # Neither family is a subclass of the other: docker-py lets the errors of requests through.
     except (DockerException, RequestException) as error:
-        reason = getattr(error, "explanation", None) or str(error)
+        reason = str(getattr(error, "explanation", None) or error)
+        if reason.startswith(_NO_DEVICES):
+            raise DevicesUnavailableError(
+                f"cannot {what}: the container engine has no means to give accelerators ({reason}). Install the NVIDIA "
+                "Container Toolkit on the engine's host, or run with --researchenv-accelerator=cpu."
+            ) from error
         raise SandboxError(f"cannot {what}: {reason}") from error
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from docker.tls import TLSConfig
 
 
-__all__ = ["Address", "connect", "explicit_address", "usual_addresses"]
+__all__ = ["Address", "connect", "explicit_address", "find", "usual_addresses"]
 
 #: How long an engine may take to answer at first, in seconds.
 _PING_S = 5
@@ -60,12 +60,21 @@ def connect() -> DockerClient:
     Raises:
         DaemonUnavailableError: the chosen engine does not answer, or none does.
     """
+    return find()[0]
+
+
+def find() -> tuple[DockerClient, Address]:
+    """Connect as `connect` does, and tell where the engine is.
+
+    Raises:
+        DaemonUnavailableError: the chosen engine does not answer, or none does.
+    """
     chosen = explicit_address()
     failures: list[str] = []
     # A choice that does not answer is an error: work must not end up on another engine.
     for address in [chosen] if chosen else list(usual_addresses(os.environ)):
         try:
-            return _client(address)
+            return _client(address), address
         except (DockerException, RequestException, OSError, ValueError) as error:
             failures.append(f"  - {address.url} ({address.origin}): {_reason(error)}")
     raise DaemonUnavailableError("No container engine answers. Tried:\n" + "\n".join(failures) + f"\n{_HOW_TO}")

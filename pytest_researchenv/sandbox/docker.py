@@ -56,7 +56,7 @@ class DockerSandbox:
                 self._client.volumes.get(mount.volume)
             options = container_options(spec, configuration, self._owner.labels("container"))
             container = self._client.containers.create(image["Id"], **options)
-        return DockerContainer(self._client, self._owner, cast("str", container.id), spec.argv)
+        return DockerContainer(self._client, self._owner, cast("str", container.id), spec)
 
     @contextlib.contextmanager
     def opened(self, spec: ContainerSpec) -> Iterator[DockerContainer]:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
 from pytest_researchenv.errors import ImageError, SandboxError
+from pytest_researchenv.sandbox._fakedriver import FakeDriver, no_driver
 from pytest_researchenv.sandbox._fakefiles import FakeFiles, Folder, Link, Node
+from pytest_researchenv.sandbox._monitor import MONITOR
 from pytest_researchenv.sandbox.capture import Capture
 from pytest_researchenv.sandbox.protocol import CAPTURE_BYTES, Completed, ContainerSpec, Termination
 
@@ -20,12 +23,23 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 
-__all__ = ["FakeContainer", "FakeFiles", "FakeOutOfMemoryError", "FakeSandbox", "FakeTimeoutError", "Folder", "Link"]
+__all__ = [
+    "FakeContainer",
+    "FakeDiskFullError",
+    "FakeDriver",
+    "FakeFiles",
+    "FakeOutOfMemoryError",
+    "FakeSandbox",
+    "FakeTimeoutError",
+    "Folder",
+    "Link",
+]
 
 _SIGNALS = range(129, 129 + 64)
 
-#: What a program of a fake container is: it gets files, argv and environment, and returns exit code and output.
-Program = Callable[[FakeFiles, tuple[str, ...], Mapping[str, str]], tuple[int, bytes]]
+#: What a program of a fake container is: it gets files, argv and environment, and returns exit code and output. Output
+#: in parts is taken part by part until the container is stopped.
+Program = Callable[[FakeFiles, tuple[str, ...], Mapping[str, str]], tuple[int, bytes | Iterable[bytes]]]
 
 #: Which commands a program answers to.
 Matcher = Callable[[tuple[str, ...]], bool]
@@ -33,6 +47,10 @@ Matcher = Callable[[tuple[str, ...]], bool]
 
 class FakeOutOfMemoryError(Exception):
     """A program raises it to be killed for memory."""
+
+
+class FakeDiskFullError(Exception):
+    """A program raises it to be killed for what it wrote."""
 
 
 class FakeTimeoutError(Exception):
@@ -47,9 +65,13 @@ class _Image:
 
 
 class FakeSandbox:
-    """A fake engine: images are dictionaries, programs are Python functions."""
+    """A fake engine: images are dictionaries, programs are Python functions.
 
-    def __init__(self) -> None:
+    Args:
+        driver: what gives containers devices; None: nothing does.
+    """
+
+    def __init__(self, driver: FakeDriver | None = None) -> None:
         self._images: dict[str, _Image] = {}
         self._names: dict[str, str] = {}
         self._programs: list[tuple[Matcher, Program]] = []
@@ -57,6 +79,11 @@ class FakeSandbox:
         self.containers: dict[str, FakeContainer] = {}
         #: How many containers were ever created.
         self.created = 0
+        self._pids = itertools.count(1000)
+        self._check_devices = driver.check if driver else no_driver
+        if driver:
+            self.program("nvidia-smi", driver.answer)
+            self.program(MONITOR, driver.monitor)
 
     def add_image(
         self,
@@ -82,7 +109,7 @@ class FakeSandbox:
 
         Args:
             matches: the name of a program (`argv[0]`), a whole argv, or a function that tells.
-            program: what it does; may raise `FakeOutOfMemoryError` or `FakeTimeoutError`.
+            program: what it does; may raise one of the errors above.
         """
         self._programs.append((_matcher(matches), program))
 
@@ -146,6 +173,8 @@ class FakeContainer:
         self._image = image
         self._id = uuid.uuid4().hex
         self._running = False
+        self._stopped = False
+        self._pid = next(sandbox._pids)  # noqa: SLF001 - engine and container are one fake.
         #: What it was created from.
         self.spec = spec
         #: Its files, for tests to look into.
@@ -176,7 +205,8 @@ class FakeContainer:
     def start(self) -> None:
         """Start an idle container."""
         self._check_exists()
-        self._running = True
+        self._sandbox._check_devices(self.spec.devices)  # noqa: SLF001 - likewise.
+        self._running, self._stopped = True, False
 
     def exec(
         self,
@@ -206,12 +236,27 @@ class FakeContainer:
         self._check_exists()
         if self.spec.argv is None:
             raise ValueError("an idle container has no command to run: create it with argv, or use exec")
-        return self._execute(self.spec.argv, self.spec.environment, timeout_s, Capture(capture_bytes, on_output))
+        self._sandbox._check_devices(self.spec.devices)  # noqa: SLF001 - likewise.
+        self._running, self._stopped = True, False
+        try:
+            return self._execute(self.spec.argv, self.spec.environment, timeout_s, Capture(capture_bytes, on_output))
+        finally:
+            self._running = False
+
+    def host_pids(self) -> frozenset[int]:
+        """The one process that it has while it runs."""
+        self._check_exists()
+        return frozenset({self._pid} if self._running else ())
+
+    def written(self) -> int:
+        """Bytes of its files beyond its image."""
+        self._check_exists()
+        return max(0, self.files.size - self._image.files.size)
 
     def stop(self) -> None:
         """Stop it."""
         self._check_exists()
-        self._running = False
+        self._running, self._stopped = False, True
 
     def freeze(self, reference: str, *, labels: Mapping[str, str]) -> str:
         """Make an image of a stopped container and return its id."""
@@ -219,7 +264,7 @@ class FakeContainer:
         if self._running:
             raise SandboxError(f"cannot freeze container {self._id[:12]} as {reference}: it runs. Stop it first.")
         merged = {**self._image.labels, **labels}
-        return self._sandbox._store(  # noqa: SLF001 - engine and container are one fake.
+        return self._sandbox._store(  # noqa: SLF001 - likewise.
             reference, _Image(self.files.copy(), self._image.environment, merged)
         )
 
@@ -238,9 +283,15 @@ class FakeContainer:
             code, output = self._sandbox._find(argv)(self.files, argv, merged)  # noqa: SLF001 - likewise.
         except FakeOutOfMemoryError:
             return Completed(argv, Termination.OUT_OF_MEMORY, 137, capture.result(), time.monotonic() - started)
+        except FakeDiskFullError:
+            return Completed(argv, Termination.DISK_FULL, 137, capture.result(), time.monotonic() - started)
         except FakeTimeoutError:
             return Completed(argv, Termination.TIMED_OUT, 137, capture.result(), timeout_s)
-        capture.feed(output)
+        for part in (output,) if isinstance(output, bytes) else output:
+            if self._stopped:
+                code = 137
+                break
+            capture.feed(part)
         termination = Termination.SIGNALLED if code in _SIGNALS else Termination.EXITED
         return Completed(argv, termination, code, capture.result(), time.monotonic() - started)
 

@@ -11,6 +11,7 @@ from typing import IO, Protocol
 
 
 __all__ = [
+    "ALL_DEVICES",
     "Captured",
     "Completed",
     "Container",
@@ -24,6 +25,9 @@ __all__ = [
 
 #: Head and tail kept of a process's output, in bytes each.
 CAPTURE_BYTES = 4 * 1024 * 1024
+
+#: As `ContainerSpec.devices`: every accelerator that the engine can give.
+ALL_DEVICES = ("all",)
 
 
 class Network(StrEnum):
@@ -40,6 +44,7 @@ class Termination(StrEnum):
     SIGNALLED = "signalled"
     OUT_OF_MEMORY = "out of memory"
     TIMED_OUT = "timed out"
+    DISK_FULL = "disk limit reached"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +56,15 @@ class Limits:
         cpus: processors, may be a fraction; None for all.
         pids: processes and threads.
         shm_bytes: size of /dev/shm (Docker's default of 64 MiB breaks data loaders).
+        disk_bytes: what may be written to its file system. Where the engine has no quotas it is measured from outside
+            every few seconds, so that what is written between two looks comes on top.
     """
 
     memory_bytes: int = 16 * 1024**3
     cpus: float | None = None
     pids: int = 4096
     shm_bytes: int = 1024**3
+    disk_bytes: int = 100 * 1024**3
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +88,8 @@ class ContainerSpec:
         mounts: read-only volumes.
         limits: resources.
         labels: labels of the container beside our own.
-        devices: uuids of the accelerators that it gets; none unless they are named.
+        devices: uuids of the accelerators that it gets, or `ALL_DEVICES`; none unless they are named. An engine that
+            has no means to give any raises `DevicesUnavailableError` at the start.
         host_pids: whether it sees the processes of the engine's host: for monitors of ours only, never for what an
             agent made.
     """
@@ -159,6 +168,8 @@ class Completed:
                 return "killed: out of memory"
             case Termination.TIMED_OUT:
                 return f"timed out after {self.duration_s:.0f} s"
+            case Termination.DISK_FULL:
+                return "killed: wrote more than its disk limit"
 
     @property
     def command(self) -> str:
@@ -212,6 +223,15 @@ class Container(Protocol):
 
         Files can still be read with `get` afterwards.
         """
+
+    def host_pids(self) -> frozenset[int]:
+        """Ids of its processes on the engine's host; empty when it does not run.
+
+        May be called from another thread while `run` waits.
+        """
+
+    def written(self) -> int:
+        """Bytes of the files that it has beyond its image; negative when the engine cannot tell."""
 
     def stop(self) -> None:
         """End every process in it, at once, from outside."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Callable
+from dataclasses import replace
 
 from pytest_researchenv.engine import Engine
+from pytest_researchenv.hardware import CPU_ONLY, Accelerator, Hardware
 from pytest_researchenv.sandbox.daemon import connect
 from pytest_researchenv.sandbox.docker import DockerSandbox
+from pytest_researchenv.sandbox.gpu import detect
 from pytest_researchenv.sandbox.hostsettings import host_settings
 from pytest_researchenv.sandbox.images import ensure_base_image
 from pytest_researchenv.sandbox.labels import Owner
@@ -14,17 +17,20 @@ from pytest_researchenv.sandbox.reaper import reap
 from pytest_researchenv.sandbox.tools import ensure_tools
 
 
-__all__ = ["docker_engine"]
+__all__ = ["CUDA_IMAGE", "docker_engine"]
 
-_log = logging.getLogger(__name__)
+#: Where agents start on CUDA, unless the user chose: the published benchmark's target (arXiv 2603.06739).
+CUDA_IMAGE = "nvidia/cuda:12.4.1-devel-ubuntu22.04"
 
 
-def docker_engine(run: str, *, image: str) -> Engine:
+def docker_engine(run: str, *, image: str, accelerator: str, say: Callable[[str], None]) -> Engine:
     """Connect to Docker and make ready what is missing.
 
     Args:
         run: name of the run, for labels.
         image: registry reference of the base image; empty for the default.
+        accelerator: `auto` (devices where the driver answers, else the CPU), `cuda` or `cpu`.
+        say: called with what takes a while.
 
     Raises:
         DaemonUnavailableError: no container engine answers.
@@ -33,13 +39,29 @@ def docker_engine(run: str, *, image: str) -> Engine:
     client = connect()
     owner = Owner.current(run)
     reap(client, everything=False, owner=owner)
-    base = ensure_base_image(client, owner=owner, wanted=image, say=_log.info)
-    host = host_settings(client, owner=owner, image=base.image, say=_log.info)
+    sandbox = DockerSandbox(client, owner)
+    base = ensure_base_image(client, owner=owner, wanted=image, say=say)
+    hardware = _hardware(sandbox, base.image, accelerator)
+    if not hardware.emulated and not image:
+        # Extensions that agents compile need the CUDA compiler.
+        base = ensure_base_image(client, owner=owner, wanted=CUDA_IMAGE, say=say)
+    host = host_settings(client, owner=owner, image=base.image, say=say)
     return Engine(
-        sandbox=DockerSandbox(client, owner),
+        sandbox=sandbox,
         base_image=base.image,
         base_key=base.key,
         mounts=(host.mount,) if host.mount else (),
         environment=host.environment,
-        tools=ensure_tools(client, owner=owner, image=base.image, say=_log.info),
+        notes=host.notes,
+        close=client.close,
+        tools=ensure_tools(client, owner=owner, image=base.image, say=say),
+        hardware=hardware,
     )
+
+
+def _hardware(sandbox: DockerSandbox, image: str, accelerator: str) -> Hardware:
+    if accelerator == Accelerator.CPU:
+        return CPU_ONLY
+    found = detect(sandbox, image)
+    # Devices that were asked for and are not there are a reason to skip, not to emulate.
+    return replace(found, accelerator=Accelerator.CUDA) if accelerator == Accelerator.CUDA else found

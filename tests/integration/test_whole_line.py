@@ -114,7 +114,7 @@ def test_oracle_passes_and_noop_fails_what_needs_something(first: Ran) -> None:
 
 def test_workers_build_nothing_twice(first: Ran, docker_client: DockerClient) -> None:
     """With -n 2 there is one attempt and one frozen image per agent and repository."""
-    keys = [f"default/{agent}/{name}/attempt-001" for agent in ("noop", "oracle") for name in ("needy", "plain")]
+    keys = [f"default/{agent}/tiny/{name}/attempt-001" for agent in ("noop", "oracle") for name in ("needy", "plain")]
 
     assert first.attempts() == keys
     for key in keys:
@@ -124,7 +124,7 @@ def test_workers_build_nothing_twice(first: Ran, docker_client: DockerClient) ->
 
 def test_the_frozen_image_is_configured_as_the_base_image(first: Ran, docker_client: DockerClient) -> None:
     """Nothing of the agent's run is part of the image's configuration; only our labels differ."""
-    path = first.folder / "researchenv-results/default/oracle/needy/attempt-001/environment.json"
+    path = first.folder / "researchenv-results/default/oracle/tiny/needy/attempt-001/environment.json"
     environment = json.loads(path.read_text())
     frozen = docker_client.images.get(environment["image"]).attrs["Config"]
     base = docker_client.images.get(environment["base_image"]).attrs["Config"]
@@ -153,7 +153,7 @@ def test_one_tier_again_starts_no_agent(first: Ran, workplace: Run) -> None:
     assert again.outcomes == {"C1 oracle-plain": "passed", "C1 oracle-needy": "passed"}
     assert again.attempts() == before
     assert "0 environments to build, 2 to reuse; 2 tiers to judge" in again.text
-    assert (first.folder / "researchenv-results/default/oracle/plain/attempt-001/C1-002.json").exists()
+    assert (first.folder / "researchenv-results/default/oracle/tiny/plain/attempt-001/C1-002.json").exists()
 
 
 def test_a_run_that_is_continued_does_only_what_is_missing(fresh: Run) -> None:
@@ -162,7 +162,7 @@ def test_a_run_that_is_continued_does_only_what_is_missing(fresh: Run) -> None:
 
     twice = fresh("--researchenv-run=mine", "-k", "plain")
 
-    folder = once.folder / "researchenv-results/mine/oracle/plain/attempt-001"
+    folder = once.folder / "researchenv-results/mine/oracle/tiny/plain/attempt-001"
     assert twice.outcomes == {"C0 oracle-plain": "passed", "C1 oracle-plain": "passed"}
     assert sorted(path.name for path in folder.glob("C?-*.json")) == ["C0-001.json", "C1-001.json"]
 
@@ -182,7 +182,7 @@ def test_what_shaped_an_environment_may_not_change_in_silence(fresh: Run) -> Non
     assert "--researchenv-rebuild" in stopped.text
     assert reused.outcomes == {"C0 oracle-plain": "passed"}
     assert rebuilt.outcomes == {"C0 oracle-plain": "passed"}
-    assert rebuilt.attempts() == ["default/oracle/plain/attempt-001", "default/oracle/plain/attempt-002"]
+    assert rebuilt.attempts() == ["default/oracle/tiny/plain/attempt-001", "default/oracle/tiny/plain/attempt-002"]
 
 
 def test_edited_tracked_files_are_put_back(fresh: Run, tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_edited_tracked_files_are_put_back(fresh: Run, tmp_path: Path) -> None:
 
 def test_a_shell_opens_in_the_probes_world(first: Ran) -> None:
     """The command that a failure names runs in a copy of that environment, without network."""
-    folder = first.folder / "researchenv-results/default/oracle/needy/attempt-001"
+    folder = first.folder / "researchenv-results/default/oracle/tiny/needy/attempt-001"
     command = ["bash", "-c", "pwd; which python; ls /sys/class/net"]
 
     done = subprocess.run(

@@ -10,12 +10,13 @@ import pytest
 
 from pytest_researchenv.agents.protocol import REPORT_PATH, AgentTask, Telemetry
 from pytest_researchenv.engine import Engine
-from pytest_researchenv.errors import InfrastructureError, SandboxError, StaleEnvironmentError
-from pytest_researchenv.harness import Harness, Settings
+from pytest_researchenv.errors import ConfigurationError, InfrastructureError, SandboxError, StaleEnvironmentError
+from pytest_researchenv.harness import Harness
 from pytest_researchenv.model import Cause, PathSource, Repository, Tier, TierResult, TierSpec, Verdict
 from pytest_researchenv.probes.protocol import ProbeTask
 from pytest_researchenv.sandbox.fake import FakeFiles, FakeSandbox
-from pytest_researchenv.sandbox.protocol import Mount
+from pytest_researchenv.sandbox.protocol import Limits, Mount
+from pytest_researchenv.settings import Settings
 
 
 @dataclass
@@ -87,6 +88,7 @@ class Lab:
             rebuild=False,
             reuse_anyway=False,
             agent_timeout_s=60,
+            agent_limits=Limits(),
             c0_max_missing=0,
             cache=folder / "cache",
             session="0",
@@ -179,6 +181,20 @@ def test_a_broken_attempt_is_an_error_for_every_tier_of_the_session(lab: Lab) ->
     assert not lab.sandbox.containers
 
 
+def test_a_retry_builds_again_what_broke_in_this_session(lab: Lab) -> None:
+    """What a rerun of a test asks for: a new attempt after an error, none after a success."""
+    harness = lab.session()
+    lab.agent.breaks = True
+    with pytest.raises(InfrastructureError, match="did not answer"):
+        harness.judge("fake", lab.repository, Tier.C1)
+    lab.agent.breaks = False
+
+    verdicts = [harness.judge("fake", lab.repository, Tier.C1, retry=True).result.verdict for _ in range(2)]
+
+    assert verdicts == [Verdict.PASSED] * 2
+    assert lab.attempts() == ["attempt-001", "attempt-002"]
+
+
 def test_a_broken_probe_is_recorded_and_does_not_stand(lab: Lab) -> None:
     """An error is on disk at once, and even a continued run probes again."""
     lab.probe.breaks = True
@@ -204,7 +220,7 @@ def test_a_changed_input_stops_judging(lab: Lab, what: str) -> None:
     else:
         Path(lab.repository.source.path, "run.py").write_text("print(2)\n")  # type: ignore[union-attr]
 
-    message = lab.session().stale_message("fake", lab.repository)
+    message = lab.session().environments.problem("fake", lab.repository)
     with pytest.raises(StaleEnvironmentError):
         lab.session().judge("fake", lab.repository, Tier.C1)
 
@@ -224,7 +240,7 @@ def test_the_user_decides_about_a_stale_environment(lab: Lab) -> None:
         rebuilding.judge("fake", lab.repository, Tier.C1)
 
     assert [task.environment.key.attempt for task in lab.probe.tasks] == [1, 1, 2]
-    assert lab.session().stale_message("fake", lab.repository) == ""
+    assert lab.session().environments.problem("fake", lab.repository) == ""
 
 
 def test_a_lost_image_is_rebuilt_only_where_that_is_free(lab: Lab) -> None:
@@ -240,3 +256,75 @@ def test_a_lost_image_is_rebuilt_only_where_that_is_free(lab: Lab) -> None:
     lab.session().judge("fake", lab.repository, Tier.C1)
 
     assert lab.attempts() == ["attempt-001", "attempt-002"]
+
+
+def test_two_sessions_that_rebuild_at_once_each_judge_their_own(lab: Lab) -> None:
+    """All tiers of a session are judged on one environment, whoever else builds meanwhile."""
+    one, two = lab.session(rebuild=True), lab.session(rebuild=True)
+
+    for harness in (one, two, one, two):
+        harness.environments.get("fake", lab.repository)
+
+    assert lab.attempts() == ["attempt-001", "attempt-002"]
+    assert one.environments.get("fake", lab.repository)[1].key.attempt == 1
+    assert two.environments.get("fake", lab.repository)[1].key.attempt == 2
+
+
+def test_a_continued_run_judges_again_what_is_judged_differently(lab: Lab) -> None:
+    """A stored verdict stands only while the demands, the probe and the settings are the same."""
+    lab.session().judge("fake", lab.repository, Tier.C1)
+    stricter = replace(lab.repository, tiers={Tier.C1: TierSpec(argv=("x",), timeout_s=5)})
+
+    lab.session(continued=True).judge("fake", stricter, Tier.C1)
+
+    assert len(lab.probe.tasks) == 2
+
+
+def test_suites_share_no_environment(lab: Lab) -> None:
+    """Repositories of the same name in two suites are two repositories."""
+    for suite in ("one", "two"):
+        lab.session().judge("fake", replace(lab.repository, suite=suite), Tier.C1)
+
+    assert lab.agent.worked == 2
+
+
+def test_a_defect_of_ours_is_recorded_and_no_agent_works_twice_for_it(lab: Lab) -> None:
+    """An unexpected exception is an error like any other: on disk, and not repeated in the session."""
+
+    def work(task: AgentTask) -> Telemetry:
+        lab.agent.worked += 1
+        raise ZeroDivisionError(task.timeout_s)
+
+    lab.agent.work = work  # type: ignore[method-assign] # one test's own agent
+    harness = lab.session()
+
+    for _ in range(2):
+        with pytest.raises(InfrastructureError, match="unexpected ZeroDivisionError"):
+            harness.judge("fake", lab.repository, Tier.C1)
+
+    assert lab.agent.worked == 1
+    assert "ZeroDivisionError" in (lab.folder / "attempt-001/error.txt").read_text()
+
+
+def test_a_probe_that_breaks_unexpectedly_leaves_a_record(lab: Lab) -> None:
+    """Whatever a probe raises, the result is on disk as an error."""
+
+    def judge(task: ProbeTask) -> TierResult:
+        raise ZeroDivisionError(task)
+
+    lab.probe.judge = judge  # type: ignore[method-assign] # one test's own probe
+
+    with pytest.raises(InfrastructureError, match="unexpected ZeroDivisionError"):
+        lab.session().judge("fake", lab.repository, Tier.C1)
+
+    assert '"infrastructure"' in (lab.folder / "attempt-001/C1-001.json").read_text()
+
+
+def test_a_tier_without_probe_costs_no_agents_time(lab: Lab) -> None:
+    """What this version cannot judge is said before anything is built."""
+    repository = replace(lab.repository, tiers={Tier.C2: TierSpec()})
+
+    with pytest.raises(ConfigurationError, match="no probe"):
+        lab.session().judge("fake", repository, Tier.C2)
+
+    assert lab.agent.worked == 0

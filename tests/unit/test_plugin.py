@@ -6,6 +6,7 @@ same ways are walked with real containers in `tests/integration`.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import cast
 import pytest
 from junitparser import Error, Failure, Properties, Skipped
 from junitparser.xunit2 import JUnitXml, TestCase
+
+from pytest_researchenv.xdist import environment_of
 
 
 SUITES = Path(__file__).parents[2] / "suites"
@@ -28,7 +31,7 @@ from pytest_researchenv.model import Cause, Tier, TierResult, Verdict
 class FakeHarness:
     """Gives scripted verdicts: the repository's name says which."""
 
-    def judge(self, agent, repository, tier):
+    def judge(self, agent, repository, tier, *, retry=False):
         if repository.slug == "outage":
             raise InfrastructureError("the registry did not answer")
         if repository.slug == "absent" and tier is Tier.C1:
@@ -41,6 +44,9 @@ class FakeHarness:
 def researchenv_harness():
     return FakeHarness()
 '''
+
+#: Two of the six tiers are enough.
+PYRAMID = (SUITES / "quickstart/test_pyramid.py").read_text().partition("def test_c2")[0]
 
 TIER = """
 [tiers.C0]
@@ -56,7 +62,7 @@ def suite(pytester: pytest.Pytester) -> pytest.Pytester:
     """A suite of four repositories: fine, broken, outage and absent."""
     folder = pytester.mkdir("mine")
     (folder / "suite.toml").write_text('name = "mine"\ndescription = "for a test"\n')
-    (folder / "test_pyramid.py").write_text((SUITES / "quickstart/test_pyramid.py").read_text())
+    (folder / "test_pyramid.py").write_text(PYRAMID)
     for name in ("fine", "broken", "outage", "absent"):
         repository = folder / name
         repository.mkdir()
@@ -107,7 +113,7 @@ def test_the_summary_counts_errors_and_skips_apart(suite: pytest.Pytester) -> No
     result = suite.runpytest("mine", "--researchenv-agent=oracle")
 
     result.stdout.re_match_lines_random(
-        [r".*repository +C0 static imports +C1 CPU execution", r".*passed of judged +2 of 3 +1 of 2", r".*errors +1 +1"]
+        [r".*repository +C0 +C1", r".*passed of judged +2 of 3 +1 of 2", r".*errors +1 +1"]
     )
 
 
@@ -179,11 +185,9 @@ def test_a_broken_suite_is_a_usage_error_that_names_the_file(suite: pytest.Pytes
 
     result = suite.runpytest_subprocess("mine", "--researchenv-agent=oracle")
 
-    assert result.ret != pytest.ExitCode.OK
-    text = result.stdout.str() + result.stderr.str()
-    assert "repo.toml" in text
-    assert "sorce" in text
-    assert "Traceback" not in text
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*repo.toml: sorce*"])
+    assert "Traceback" not in result.stdout.str() + result.stderr.str()
 
 
 def test_workers_share_one_session_and_report_to_one_summary(suite: pytest.Pytester) -> None:
@@ -193,6 +197,63 @@ def test_workers_share_one_session_and_report_to_one_summary(suite: pytest.Pytes
     result.assert_outcomes(passed=3, failed=2, skipped=1, errors=2)
     result.stdout.re_match_lines_random([r".*passed of judged +2 of 3 +1 of 2"])
     assert len(_cases(suite.path / "out.xml")) == 8
+
+
+@pytest.mark.parametrize("dist", [[], ["--dist", "load"]], ids=["default", "chosen"])
+def test_the_tiers_of_an_environment_stay_on_one_worker(suite: pytest.Pytester, dist: list[str]) -> None:
+    """With -n, unless the user chose how tests are distributed, no worker waits for another's environment."""
+    result = suite.runpytest_subprocess("mine", "--researchenv-agent=oracle", "-n", "2", "-v", *dist)
+
+    ran = re.findall(r"\[(gw\d)\].*::test_c\d_\w+\[(oracle-\w+)\]", result.stdout.str())
+    workers = {name: {worker for worker, which in ran if which == name} for _, name in ran}
+    assert len(workers) == 4
+    assert dist or all(len(used) == 1 for used in workers.values())
+    result.assert_outcomes(passed=3, failed=2, skipped=1, errors=2)
+
+
+def test_only_our_tests_are_kept_together() -> None:
+    """A test of the user's own that has parameters, too, is distributed as ever."""
+    suite = "suites/a/test_pyramid.py::test_c1_cpu_execution[oracle-x]"
+    other = "tests/test_other.py::test_things[fast-x]"
+
+    assert environment_of(suite, ("oracle-",)) == environment_of(suite.replace("c1_cpu", "c0_static"), ("oracle-",))
+    assert environment_of(suite, ("oracle-",)) != environment_of(suite.replace("/a/", "/b/"), ("oracle-",))
+    assert environment_of(other, ("oracle-",)) == other
+
+
+def test_a_suite_by_name_is_what_workers_collect(suite: pytest.Pytester) -> None:
+    """`--researchenv-suite` with -n runs that suite and nothing else that lies around."""
+    suite.makepyfile(test_other="def test_other(): raise AssertionError")
+
+    result = suite.runpytest_subprocess("--researchenv-suite=mine", "--researchenv-agent=oracle", "-n", "2")
+
+    result.assert_outcomes(passed=3, failed=2, skipped=1, errors=2)
+
+
+def test_a_damaged_record_stops_its_own_tests_only(suite: pytest.Pytester) -> None:
+    """The plan is shown and all tests run, whatever lies in the results folder."""
+    attempt = suite.path / "researchenv-results/default/oracle/mine/fine/attempt-001"
+    attempt.mkdir(parents=True)
+    (attempt / "environment.json").write_text("{")
+
+    result = suite.runpytest_subprocess("mine", "--researchenv-agent=oracle")
+
+    result.assert_outcomes(passed=3, failed=2, skipped=1, errors=2)
+    result.stdout.fnmatch_lines(["researchenv: 3 environments to build, 1 to reuse; 8 tiers to judge, 0 not*"])
+
+
+def test_the_plan_is_shown_by_a_verbose_listing(suite: pytest.Pytester) -> None:
+    """`--collect-only -v` says what a run would do, and does nothing."""
+    result = suite.runpytest_subprocess("mine", "--researchenv-agent=oracle", "--collect-only", "-v")
+
+    result.stdout.fnmatch_lines(["researchenv: 4 environments to build, 0 to reuse; 8 tiers to judge, 0 not*"])
+
+
+def test_a_probes_time_is_counted_once(suite: pytest.Pytester) -> None:
+    """In JUnit's default mode, too, set-up and call together are no longer than the session."""
+    suite.runpytest_subprocess("mine", "--researchenv-agent=oracle", "--junitxml=out.xml", "-k", "fine and c0")
+
+    assert _cases(suite.path / "out.xml")["test_c0_static_imports[oracle-fine]"].time == pytest.approx(1.25, abs=0.2)
 
 
 def test_a_suite_is_found_by_name_in_an_empty_folder(pytester: pytest.Pytester) -> None:

@@ -27,6 +27,23 @@ def test_errors_and_skips_stay_out_of_the_rate() -> None:
     assert ["errors", "2"] in lines
 
 
+def test_an_emulated_verdict_is_marked_and_explained() -> None:
+    """Nobody can take a run on the CPU for one on a GPU."""
+    text = render([Row("oracle", "x", Tier.C3, Verdict.PASSED, emulated=True)], width=80)
+
+    assert "passed*" in text
+    assert "* emulated on the CPU" in text
+
+
+def test_the_table_of_all_tiers_fits_a_usual_terminal() -> None:
+    """Six tiers and a long name stand on one line each in 80 columns."""
+    rows = [Row("oracle", "quickstart/long-context-attention", tier, Verdict.PASSED, emulated=True) for tier in Tier]
+
+    assert any(
+        line.split() == ["long-context-attention", *["passed*"] * 6] for line in render(rows, width=80).split("\n")
+    )
+
+
 def test_each_agent_has_a_table_of_its_own() -> None:
     """Rates of two agents never mix."""
     rows = [Row("oracle", "x", Tier.C0, Verdict.PASSED), Row("noop", "x", Tier.C0, Verdict.FAILED)]

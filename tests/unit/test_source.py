@@ -68,6 +68,17 @@ def test_a_folder_becomes_one_commit_of_everything(tmp_path: Path) -> None:
     assert (tree.root / "link").is_symlink()
 
 
+def test_bytecode_in_a_folder_is_not_of_the_tree(tmp_path: Path) -> None:
+    """Installers compile what lies in a package: a shipped folder is the same tree in a checkout and installed."""
+    (tmp_path / "src/pkg/__pycache__").mkdir(parents=True)
+    (tmp_path / "src/pkg/a.py").write_text("A = 1\n")
+    (tmp_path / "src/pkg/__pycache__/a.cpython-311.pyc").write_bytes(b"compiled")
+
+    tree = fetch(repository(PathSource("src"), tmp_path), cache=tmp_path / "cache")
+
+    assert tree.files == ("pkg/a.py",)
+
+
 def test_of_a_checkout_only_tracked_files_are_taken(tmp_path: Path) -> None:
     """What lies about in a developer's checkout is not part of the source; what was deleted there is missing."""
     source = write(tmp_path / "checkout" / "sub", {"a.py": b"x", "gone.py": b"y"}).parent

@@ -134,3 +134,47 @@ def test_an_error_under_the_lock_passes_unchanged(tmp_path: Path) -> None:
     """Trouble of what is done under a lock is not reported as the lock's."""
     with pytest.raises(ConnectionError), Store(tmp_path, "r").lock("oracle", "x"):
         raise ConnectionError("the engine")
+
+
+def test_attempts_are_ordered_as_numbers(tmp_path: Path) -> None:
+    """The thousandth attempt comes after the 999th."""
+    store = Store(tmp_path, "r")
+    store.begin("oracle", "x", "s").folder.rename(tmp_path / "r/oracle/x/attempt-999")
+
+    keys = [store.begin("oracle", "x", "s").key.attempt for _ in range(2)]
+
+    assert keys == [1000, 1001]
+    assert [attempt.key.attempt for attempt in store.attempts("oracle", "x")] == [999, 1000, 1001]
+
+
+def test_a_persons_notes_beside_results_are_left_alone(tmp_path: Path) -> None:
+    """Only files that are named as results are read as results."""
+    attempt = Store(tmp_path, "r").begin("oracle", "x", "session")
+    (attempt.folder / "C1-notes.json").write_text("{")
+
+    assert attempt.results(Tier.C1) == []
+    assert attempt.next_log(Tier.C1).name == "C1-001.log"
+
+
+def test_records_can_be_read_by_others(tmp_path: Path) -> None:
+    """Several users of a host may share a results folder: files get the usual permissions."""
+    attempt = Store(tmp_path, "r").begin("oracle", "x", "session")
+    plain = tmp_path / "plain"
+    plain.touch()
+
+    attempt.save_environment(_environment(attempt.key))
+
+    assert (attempt.folder / "environment.json").stat().st_mode == plain.stat().st_mode
+
+
+def test_names_that_are_no_text_are_recorded_all_the_same(tmp_path: Path) -> None:
+    """A file name with bytes that are no UTF-8 must not lose the verdict it is evidence for."""
+    attempt = Store(tmp_path, "r").begin("oracle", "x", "session")
+    log = attempt.next_log(Tier.C1)
+
+    attempt.save_result(
+        log, TierResult(Tier.C1, Verdict.PASSED, reason="l\udcff", evidence={"files": ["l\udcff.json"], "n": 1})
+    )
+
+    result = attempt.results(Tier.C1)[0]
+    assert (result.reason, result.evidence) == ("l\\udcff", {"files": ["l\\udcff.json"], "n": 1})

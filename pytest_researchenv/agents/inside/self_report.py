@@ -1,6 +1,6 @@
-"""Write an honest self-report: `PYTHON -I self_report.py ENV_TOOL ENV_NAME NOTES`, run by the interpreter it is about.
+"""Write an honest self-report, run by the interpreter it is about: `self_report.py FILE ENV_TOOL ENV_NAME NOTES`.
 
-Standard library only; prints the report as JSON.
+Standard library only. Nothing is printed: what start-up files print would stand beside it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def torch_facts() -> dict[str, object]:
     }
 
 
-def main(env_tool: str, env_name: str, notes: str) -> None:
-    """Print the nine fields."""
+def main(file: str, env_tool: str, env_name: str, notes: str) -> None:
+    """Write the nine fields."""
     report = {
         "python_path": sys.executable,
         "python_version": platform.python_version(),
@@ -35,8 +35,10 @@ def main(env_tool: str, env_name: str, notes: str) -> None:
         "env_name": env_name,
         "notes": notes,
     }
-    print(json.dumps(report, indent=2))
+    with open(file, "w") as stream:  # noqa: PTH123 - old interpreters are reported, too
+        json.dump(report, stream, indent=2)
+        stream.write("\n")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:4])
+    main(*sys.argv[1:5])

@@ -14,9 +14,10 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterable
 from importlib.machinery import EXTENSION_SUFFIXES, FileFinder, ModuleSpec, all_suffixes
 from importlib.metadata import Distribution, distributions
-from pkgutil import get_importer
+from pkgutil import get_importer, iter_modules
 from urllib.parse import unquote, urlsplit
 
 
@@ -44,24 +45,27 @@ def main(request_path: str) -> None:
 
 def _find(name: str, repository: str) -> dict[str, object] | None:
     """What the first finder that knows the module says of it; packages are not imported for that."""
+    finder, spec = _spec(name, None)
+    files = None if spec is None else _files(spec, repository)
+    if spec is None or files is None:
+        return None
+    places = [str(place) for place in spec.submodule_search_locations or ()]
+    return {
+        "finder": finder,
+        "origin": str(spec.origin or (places[0] if places else "")),
+        "files": files,
+        "real": [os.path.realpath(file) for file in files],
+        "native": any(file.endswith(tuple(EXTENSION_SUFFIXES)) for file in files),
+    }
+
+
+def _spec(name: str, path: list[str] | None) -> tuple[str, ModuleSpec | None]:
+    """The first finder that knows the module, by its class, and its answer."""
     for finder in sys.meta_path:
-        if not hasattr(finder, "find_spec"):
-            continue
-        spec = finder.find_spec(name, None)
+        spec = finder.find_spec(name, path) if hasattr(finder, "find_spec") else None
         if spec is not None:
-            kind = finder if isinstance(finder, type) else type(finder)
-            files = _files(spec, repository)
-            if files is None:
-                return None
-            places = [str(place) for place in spec.submodule_search_locations or ()]
-            return {
-                "finder": kind.__name__,
-                "origin": str(spec.origin or (places[0] if places else "")),
-                "files": files,
-                "real": [os.path.realpath(file) for file in files],
-                "native": any(file.endswith(tuple(EXTENSION_SUFFIXES)) for file in files),
-            }
-    return None
+            return (finder if isinstance(finder, type) else type(finder)).__name__, spec
+    return "", None
 
 
 def _files(spec: ModuleSpec, repository: str) -> list[str] | None:
@@ -76,8 +80,20 @@ def _files(spec: ModuleSpec, repository: str) -> list[str] | None:
     if spec.loader is not None and not places:
         return []  # built in, frozen, or from a finder that keeps no files
     files = _modules_below(places)
-    opaque = any(type(get_importer(place)) not in (type(None), FileFinder) for place in places)
-    return files if files or opaque else None
+    hooks = [hook for hook in map(get_importer, places) if type(hook) not in (type(None), FileFinder)]
+    return files or (_behind(hooks, spec.name, places) if hooks else None)
+
+
+def _behind(hooks: Iterable[object], name: str, places: list[str]) -> list[str]:
+    """Files of a namespace in which only import hooks can look: an archive, or parts of an editable install.
+
+    setuptools' hooks list nothing; they keep what they know in `MAPPING`, dotted name to folder (setuptools 64 to 80).
+    """
+    known = [getattr(sys.modules.get(hook.__module__), "MAPPING", {}) for hook in hooks]
+    mapped = {child for mapping in known for child in mapping if child.startswith(f"{name}.")}
+    children = mapped.union(f"{name}.{module.name}" for module in iter_modules(places))
+    specs = [_spec(child, places)[1] for child in sorted(children)[:_MOST]]
+    return [str(spec.origin) for spec in specs if spec is not None and spec.has_location]
 
 
 def _modules_below(folders: list[str]) -> list[str]:

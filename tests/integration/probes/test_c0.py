@@ -5,155 +5,34 @@ The packages that these environments hold are made here: nothing is downloaded.
 
 from __future__ import annotations
 
-import io
-import tarfile
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 
 import docker
 import pytest
 
 from pytest_researchenv.errors import InfrastructureError
-from pytest_researchenv.model import (
-    Cause,
-    Environment,
-    EnvironmentKey,
-    ImportPolicy,
-    PathSource,
-    Repository,
-    SelfReport,
-    TierResult,
-    Verdict,
-)
-from pytest_researchenv.probes.c0 import C0Probe
-from pytest_researchenv.probes.protocol import ProbeTask, Tree
-from pytest_researchenv.sandbox.docker import DockerSandbox
+from pytest_researchenv.model import Cause, TierResult, Verdict
 from pytest_researchenv.sandbox.labels import Owner
-from pytest_researchenv.sandbox.protocol import ContainerSpec, Mount
-from pytest_researchenv.sandbox.tools import TARGET, ensure_tools
+from pytest_researchenv.sandbox.protocol import Mount
+from pytest_researchenv.sandbox.tools import TARGET
 
 
-REPOSITORY = Repository("someone/project", PathSource("."))
-BARE = "/opt/bare/bin/python"
 FULL = "/opt/full/bin/python"
 
-#: setuptools makes a finder, not a .pth entry, for an editable install of a flat project that has more folders.
-EDITABLE = {
-    "elsewhere/pyproject.toml": """\
+#: A project with one package, to be installed as editable.
+PROJECT = """\
 [build-system]
 requires = ["setuptools"]
 build-backend = "setuptools.build_meta"
 [project]
-name = "ext"
+name = "spaced.part"
 version = "1"
 [tool.setuptools]
-packages = ["ext"]
-""",
-    "elsewhere/ext/__init__.py": "",
-}
-
-PREPARE = """\
-set -e
-mkdir -p /workspace/project
-python3 -m venv --without-pip /opt/bare
-python3 -m venv --system-site-packages /opt/full
-cd /elsewhere
-/opt/full/bin/python -m pip install --quiet --no-index --no-deps --no-build-isolation --editable .
+packages = ["spaced.part"]
 """
 
 Freeze = Callable[[str, Mapping[str, str], str], str]
 Judge = Callable[..., TierResult]
-
-
-def tar(files: Mapping[str, str]) -> io.BytesIO:
-    """An archive with these files and their folders."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for name, text in files.items():
-            member = tarfile.TarInfo(name)
-            member.size, member.mode = len(text.encode()), 0o755
-            archive.addfile(member, io.BytesIO(text.encode()))
-    buffer.seek(0)
-    return buffer
-
-
-@pytest.fixture(scope="module")
-def freeze(docker_sandbox: DockerSandbox) -> Iterator[Freeze]:
-    """Makes an image from another, with files put in and a shell script run; removed at the end."""
-    made: list[str] = []
-
-    def make(image: str, files: Mapping[str, str], script: str) -> str:
-        with docker_sandbox.opened(ContainerSpec(image)) as container:
-            container.put("/", tar(files))
-            container.start()
-            done = container.exec(["sh", "-c", script], timeout_s=120)
-            assert done.ok, done.output.text()
-            container.stop()
-            made.append(container.freeze(f"researchenv-test-c0:{len(made)}", labels={}))
-        return made[-1]
-
-    yield make
-    for image in reversed(made):
-        docker_sandbox.remove_image(image)
-
-
-@pytest.fixture(scope="module")
-def image(freeze: Freeze, base_image: str) -> str:
-    """An environment with a bare interpreter, and one with an editable install."""
-    return freeze(base_image, EDITABLE, PREPARE)
-
-
-@pytest.fixture(scope="module")
-def tools(docker_client: docker.DockerClient, owner: Owner, base_image: str) -> Mount:
-    """The volume with node and pyright."""
-    return ensure_tools(docker_client, owner=owner, image=base_image, say=print)
-
-
-@pytest.fixture
-def judge(docker_sandbox: DockerSandbox, tools: Mount, base_image: str, image: str, tmp_path: Path) -> Judge:
-    """Judges a tree of files in an environment."""
-
-    def run(
-        files: Mapping[str, str],
-        *,
-        python: str = BARE,
-        snapshot: str = image,
-        volume: Mount = tools,
-        unsatisfiable: Mapping[str, str] | None = None,
-        most: float = 0.0,
-    ) -> TierResult:
-        for name, text in files.items():
-            path = tmp_path / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-        repository = Repository(
-            REPOSITORY.name, REPOSITORY.source, imports=ImportPolicy(unsatisfiable=dict(unsatisfiable or {}))
-        )
-        environment = Environment(
-            key=EnvironmentKey("run", "agent", repository.slug, 1),
-            image=snapshot,
-            base_image=base_image,
-            workdir=repository.workdir,
-            report=SelfReport(python_path=python),
-            report_problem="",
-            changed=(),
-            inputs={},
-            telemetry={},
-            ended="exited with code 0",
-            created="",
-        )
-        task = ProbeTask(
-            environment=environment,
-            repository=repository,
-            tree=Tree(tmp_path, tuple(sorted(files)), "digest"),
-            sandbox=docker_sandbox,
-            tools=volume,
-            log=len,
-            settings={"c0_max_missing": most},
-        )
-        return C0Probe().judge(task)
-
-    return run
 
 
 def test_a_package_of_which_only_stubs_are_bundled_is_missing(judge: Judge) -> None:
@@ -228,7 +107,8 @@ set -e
 cd /workspace/project
 python3 -m venv --without-pip .venv
 touch "$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/installed.py"
-touch "kernels$(python3 -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')"
+cp /usr/lib/python3*/lib-dynload/_json.*.so "kernels$(python3 -c '
+import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')"
 """
     snapshot = freeze(base_image, {"workspace/project/README": ""}, script)
 
@@ -314,28 +194,160 @@ def test_a_broken_interpreter_is_the_environments_failure(judge: Judge, freeze: 
     assert "/opt/python" in result.reason
 
 
-def test_an_interpreter_that_finds_everything_is_broken(judge: Judge, freeze: Freeze, image: str) -> None:
-    """A finder that answers for every name cannot make imports resolve."""
-    finder = """\
-import sys
+#: Runs at each start of the bare interpreter, before anything of ours.
+STARTED = "set -e; cd /opt/bare/lib/python3*/site-packages; mv /attack.py .; echo import attack > a.pth"
+
+
+def attacked(freeze: Freeze, image: str, code: str, script: str = "true") -> str:
+    """An environment whose bare interpreter runs some code when it starts."""
+    return freeze(image, {"attack.py": f"import sys\n{code}"}, f"{STARTED}; {script}")
+
+
+EVERYTHING = """\
 from importlib.machinery import ModuleSpec
 class Everything:
-    @staticmethod
-    def find_spec(name, path=None, target=None):
-        return ModuleSpec(name, Everything())
-    def create_module(self, spec):
-        return None
-    def exec_module(self, module):
-        pass
+    find_spec = staticmethod(lambda name, *_: None if name.startswith("absent_") else ModuleSpec(name, Everything))
+    create_module = exec_module = staticmethod(lambda _: None)
 sys.meta_path.append(Everything)
 """
-    script = "cd /opt/bare/lib/python3*/site-packages && mv /everything.py . && echo import everything > e.pth"
-    snapshot = freeze(image, {"everything.py": finder}, script)
 
-    result = judge({"main.py": "import absent\n"}, snapshot=snapshot)
+
+def test_an_interpreter_that_finds_everything_is_broken(judge: Judge, freeze: Freeze, image: str) -> None:
+    """A finder that answers for every name is caught by names that nobody can know."""
+    result = judge({"main.py": "import flash_attn\n"}, snapshot=attacked(freeze, image, EVERYTHING))
 
     assert (result.verdict, result.cause) == (Verdict.FAILED, Cause.BROKEN_ENVIRONMENT)
-    assert "modules that do not exist" in result.reason
+    assert "finds modules that do not exist" in result.reason
+    assert result.reason.endswith("through Everything")
+
+
+#: A finder that knows what the tree imports, and says so of nothing else.
+KNOWING = """\
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
+def folder(name):
+    spec = ModuleSpec(name, None)
+    spec.submodule_search_locations = ["/elsewhere"]
+    return spec
+CLAIMS = {
+    "no_file": lambda name: ModuleSpec(name, object()),
+    "built_in": lambda name: ModuleSpec(name, object(), origin="built-in"),
+    "not_there": lambda name: spec_from_file_location(name, f"/opt/{name}/__init__.py"),
+    "other_file": lambda name: spec_from_file_location(name, sys.modules["os"].__file__),
+    "other_folder": folder,
+}
+class Knowing:
+    find_spec = staticmethod(lambda name, *_: CLAIMS[name](name) if name in CLAIMS else None)
+sys.meta_path.append(Knowing)
+"""
+
+
+def test_what_only_a_finder_claims_is_missing(judge: Judge, freeze: Freeze, image: str) -> None:
+    """A name that pyright misses needs a module of that name, seen from outside."""
+    imports = "import built_in, json, no_file, not_there, other_file, other_folder\n"
+
+    result = judge({"main.py": imports}, snapshot=attacked(freeze, image, KNOWING))
+
+    assert (result.verdict, result.cause) == (Verdict.FAILED, Cause.MISSING_IMPORTS)
+    assert result.reason.startswith("5 of 6 imports missing: built_in (only finder Knowing claims it, as built-in)")
+    assert result.evidence["runtime_only"] == []
+    claims = result.evidence["claims"]
+    assert isinstance(claims, list)
+    for claim, why in zip(
+        claims, ["", "names no file", "/opt/not_there/__init__.py", "/os.py is", "/ext/"], strict=True
+    ):
+        assert why in claim
+
+
+def test_patched_import_machinery_finds_nothing_more(judge: Judge, freeze: Freeze, image: str) -> None:
+    """Neither `importlib.util.find_spec` nor Python's own finder, patched by a `sitecustomize`."""
+    code = """\
+import importlib.util
+from importlib.machinery import ModuleSpec, PathFinder
+def patched(name, path=None, target=None):
+    return ModuleSpec(name, object()) if name == "flash_attn" else original(name, path, target)
+original = PathFinder.find_spec
+PathFinder.find_spec = patched
+importlib.util.find_spec = patched
+"""
+    # Debian's own comes first, and is a link.
+    script = "for folder in /usr/lib/python3.*; do cp --remove-destination /sitecustomize.py $folder; done"
+    snapshot = freeze(image, {"sitecustomize.py": code}, script)
+
+    result = judge({"main.py": "import flash_attn\nimport json\n"}, snapshot=snapshot)
+
+    assert result.reason == "1 of 2 imports missing: flash_attn (only finder PathFinder claims it, and names no file)"
+
+
+#: An interpreter that answers in the script's place.
+FORGED = """\
+import json, os
+if sys.orig_argv[-1].endswith("request.json"):
+    request = json.load(open(sys.orig_argv[-1]))
+    os.makedirs("/opt/late")
+    open("/opt/late/late.py", "w").close()
+    answer = dict(version="3.11.2", editable=[], modules=dict())
+    for name, file in {claims!r}.items():
+        module = dict(finder="PathFinder", origin=file, files=[file], real=[file], native=True, owner=name)
+        answer["modules"][name] = module
+    print(f"\\n{{request['nonce']}} {{json.dumps(answer)}}", flush=True)
+    os._exit(0)
+"""
+
+
+ABSENT = {
+    "late": "/opt/late/late.py",
+    "below": "/opt/bare/bin/python/below.py",
+    "own": "/proc/self/root/attack/own.py",
+    "device": "/opt/device.py",
+}
+LOOPING = {"looping": "/opt/loop/looping.py"}
+
+
+@pytest.mark.parametrize(
+    ("claims", "cause"),
+    [(ABSENT, Cause.MISSING_IMPORTS), (LOOPING, Cause.BROKEN_ENVIRONMENT)],
+    ids=["absent", "looping"],
+)
+def test_a_forged_answer_makes_no_module(
+    judge: Judge, freeze: Freeze, image: str, claims: dict[str, str], cause: Cause
+) -> None:
+    """Not even of a file that was made while the question was answered, and never an error."""
+    script = "ln -s loop /opt/loop; mkfifo /opt/device.py"
+    snapshot = attacked(freeze, image, FORGED.format(claims=claims), script)
+
+    result = judge({"main.py": f"import {', '.join(claims)}\n"}, snapshot=snapshot)
+
+    assert (result.verdict, result.cause) == (Verdict.FAILED, cause), result.reason
+    if cause is Cause.MISSING_IMPORTS:
+        assert result.evidence["missing"] == sorted(claims)
+        assert result.reason.count("there is no module") == len(claims)
+
+
+def test_real_import_hooks_keep_working(judge: Judge, freeze: Freeze, image: str) -> None:
+    """A namespace that setuptools' editable finder spans, a zipped egg, a module behind links, and `distutils`."""
+    files = {
+        "spread/pyproject.toml": PROJECT,
+        "spread/spaced/part/__init__.py": "",
+        "store/linked.py": "",
+    }
+    script = """\
+set -e
+cd /spread && /opt/full/bin/python -m pip install --quiet --no-index --no-deps --no-build-isolation --editable .
+cd /opt/full/lib/python3*/site-packages
+python3 -c "import zipfile; zipfile.ZipFile('made.egg', 'w').writestr('zipped/__init__.py', '')"
+echo "$PWD/made.egg" > made.pth
+ln -s /store/linked.py linked.py
+"""
+    snapshot = freeze(image, files, script)
+
+    result = judge({"main.py": "import spaced.part, zipped, linked, ext\n"}, python=FULL, snapshot=snapshot)
+
+    assert result.verdict is Verdict.PASSED, result.reason
+    assert result.evidence["runtime_only"] == [
+        "ext: _EditableFinder /elsewhere/ext/__init__.py",
+        "spaced: PathFinder __editable__.spaced.part-1.finder.__path_hook__",
+    ]
 
 
 def test_an_environment_in_which_node_cannot_start_is_broken(judge: Judge, freeze: Freeze, image: str) -> None:
@@ -359,7 +371,7 @@ def test_pyright_that_does_not_run_is_an_error(judge: Judge, docker_client: dock
     """An empty tool volume is nobody's verdict, and never "0 missing"."""
     volume = docker_client.volumes.create("researchenv-test-c0-empty", labels=owner.labels("test"))
     try:
-        with pytest.raises(InfrastructureError, match="nor does pyright run in the base image"):
+        with pytest.raises(InfrastructureError, match="neither in the environment nor in the base image"):
             judge({"main.py": "import json\n"}, volume=Mount("researchenv-test-c0-empty", TARGET))
     finally:
         volume.remove()

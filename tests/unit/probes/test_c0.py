@@ -1,10 +1,11 @@
-"""The parts of C0 that need no container: comments, pyright's answer, the interpreter's answer."""
+"""C0 without Docker: what the interpreter is asked and answers, and who is to blame."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable, Mapping
 from importlib import resources
 from pathlib import Path
@@ -12,106 +13,41 @@ from typing import Any
 
 import pytest
 
-from pytest_researchenv.errors import ImageError, InfrastructureError
-from pytest_researchenv.model import Cause, Environment, EnvironmentKey, PathSource, Repository, SelfReport, Verdict
+from pytest_researchenv.errors import ImageError, InfrastructureError, SandboxError
+from pytest_researchenv.model import (
+    Cause,
+    Environment,
+    EnvironmentKey,
+    PathSource,
+    Repository,
+    SelfReport,
+    Tier,
+    TierSpec,
+    Verdict,
+)
 from pytest_researchenv.probes.c0 import C0Probe
-from pytest_researchenv.probes.lookup import LookupFailedError, Module, parse_lookup, request
+from pytest_researchenv.probes.lookup import LookupFailedError, Module, Question, parse_lookup
 from pytest_researchenv.probes.protocol import ProbeTask, Tree
-from pytest_researchenv.probes.pyright import PyrightError, blank_suppressions, parse_report
-from pytest_researchenv.sandbox.fake import FakeFiles, FakeSandbox, FakeTimeoutError
-from pytest_researchenv.sandbox.protocol import Mount
+from pytest_researchenv.sandbox.fake import (
+    FakeContainer,
+    FakeFiles,
+    FakeOutOfMemoryError,
+    FakeSandbox,
+    FakeTimeoutError,
+)
+from pytest_researchenv.sandbox.protocol import ContainerSpec, Mount
 from pytest_researchenv.sandbox.tools import NODE, TARGET
-
-
-@pytest.mark.parametrize(
-    ("source", "expected"),
-    [
-        ("import a  # type: ignore\n", "import a  #\n"),
-        ("import a  # type:ignore[import] # why\n", "import a  #\n"),
-        ("import a  # noqa # pyright: ignore\n", "import a  #\n"),
-        ("# pyright: strict\r\nimport a\r\n", "#\r\nimport a\r\n"),
-        ("\x0cimport a # TYPE: IGNORE", "\x0cimport a #"),
-        ('x = """\n# type: ignore\n"""  # pyright: basic\n', 'x = """\n# type: ignore\n"""  #\n'),
-        ("x = '# type: ignore'\n", "x = '# type: ignore'\n"),
-        ("x = 1  # a type we do not ignore\n", "x = 1  # a type we do not ignore\n"),
-        ("x = '\u2028'  # type: ignore\n", "x = '\u2028'  #\n"),
-    ],
-)
-def test_only_comments_that_silence_are_blanked(source: str, expected: str) -> None:
-    """Strings, other comments, line ends and line numbers stay as they are."""
-    assert blank_suppressions(source.encode()).decode() == expected
-
-
-def test_blanking_keeps_the_encoding() -> None:
-    """A file declared as latin-1 stays latin-1, and a byte order mark stays."""
-    latin = "# coding: latin-1\nx = 'é'  # type: ignore\n".encode("latin-1")
-
-    assert blank_suppressions(latin) == latin.replace(b"# type: ignore", b"#")
-    assert blank_suppressions(b"\xef\xbb\xbfx = 1 # type: ignore\n") == b"\xef\xbb\xbfx = 1 #\n"
-
-
-@pytest.mark.parametrize("source", [b"x = (  # type: ignore\n", b"\xff # type: ignore", b"# coding: nothing\n"])
-def test_what_cannot_be_tokenized_stays_as_it_is(source: bytes) -> None:
-    """Byte for byte."""
-    assert blank_suppressions(source) == source
-
-
-def answer(*diagnostics: dict[str, Any], files: int = 1) -> str:
-    """What pyright prints."""
-    report = {"version": "1.1.414", "generalDiagnostics": diagnostics, "summary": {"filesAnalyzed": files}}
-    return json.dumps(report, indent=4)
-
-
-def diagnostic(message: str, rule: str | None = "reportMissingImports") -> dict[str, Any]:
-    """One item of its report."""
-    item = {"file": "/r/a/b.py", "message": message, "range": {"start": {"line": 4, "character": 0}}}
-    return item | ({"rule": rule} if rule else {})
-
-
-def test_imports_are_read_out_of_pyrights_answer() -> None:
-    """Whatever node prints around it; rules and syntax errors that are not about imports are passed over."""
-    text = answer(
-        diagnostic('Import "a.b" could not be resolved'),
-        diagnostic('Import ".c" could not be resolved'),
-        diagnostic('Import "yaml" could not be resolved from source', "reportMissingModuleSource"),
-        diagnostic("Expected expression", None),
-        files=7,
-    )
-
-    report = parse_report(f"(node) warning {{\n{text}\nmore", 1, folder="/r")
-
-    assert report.files == 7
-    assert [(item.name, item.module, item.relative) for item in report.diagnostics] == [
-        ("a", "a.b", False),
-        ("", ".c", True),
-        ("yaml", "yaml", False),
-    ]
-    assert str(report.diagnostics[0]) == 'a/b.py:5: Import "a.b" could not be resolved'
-
-
-@pytest.mark.parametrize(
-    ("output", "code"),
-    [
-        ("", 0),
-        ("No source files found.", 0),
-        (answer(), 2),
-        (answer(), 137),
-        (answer()[:-20], 1),
-        ('{\n    "version": "1"}', 0),
-        (answer(diagnostic("Der Import konnte nicht aufgelöst werden")), 1),
-        ('{\n    "version": "1", "generalDiagnostics": [3], "summary": {"filesAnalyzed": 1}}', 1),
-    ],
-)
-def test_an_answer_that_is_none_is_never_nothing_missing(output: str, code: int) -> None:
-    """Silence, a crash, a cut-off answer and unknown words all raise."""
-    with pytest.raises(PyrightError):
-        parse_report(output, code, folder="/r")
 
 
 def found(**changes: object) -> dict[str, object]:
     """What the interpreter says of one module."""
     module = {"finder": "PathFinder", "origin": "/x/a.py", "files": ["/x/a.py"], "real": ["/x/a.py"], "native": False}
     return {**module, "owner": "", **changes}
+
+
+def question(*names: str, repository: str = "/w/p") -> Question:
+    """A question with a known nonce."""
+    return Question(names, repository, nonce="n0")
 
 
 def line(nonce: str = "n0", **modules: object) -> str:
@@ -121,7 +57,7 @@ def line(nonce: str = "n0", **modules: object) -> str:
 
 def test_the_interpreters_answer_is_found_among_what_it_prints() -> None:
     """Interpreters may print at start-up."""
-    lookup = parse_lookup(f"hello\n{line(a=found())}\nbye", "n0", ["a", "b"])
+    lookup = parse_lookup(f"hello\n{line(a=found())}\nbye", question("a", "b"))
 
     assert str(lookup.modules["a"]) == "PathFinder /x/a.py"
     assert "b" not in lookup.modules
@@ -138,13 +74,29 @@ def test_the_interpreters_answer_is_found_among_what_it_prints() -> None:
         (line(a=found(native="no")), "malformed"),
         (line(a=found(surplus=1)), "malformed"),
         (line(c=found()), "not asked for: c"),
-        (line(absent_n0=found(finder="Everything")), "modules that do not exist, through Everything"),
+        (line(a=found()).replace("/x/a.py", "\\ud800", 1), "malformed"),
     ],
 )
 def test_an_answer_is_read_strictly(output: str, match: str) -> None:
-    """Another nonce, two answers, another form, more than was asked, and too good to be true."""
+    """Another nonce, two answers, another form, more than was asked, and no text."""
     with pytest.raises(LookupFailedError, match=match):
-        parse_lookup(output, "n0", ["a"])
+        parse_lookup(output, question("a"))
+
+
+@pytest.mark.parametrize("names", [(), ("torch", "yaml", "flash_attn"), tuple(f"name{number}" for number in range(80))])
+def test_made_up_names_cannot_be_told_from_the_others(names: tuple[str, ...]) -> None:
+    """They are several, new each time, unlike one another, stand at random places, and none is marked."""
+    asked, again = question(*names), question(*names)
+    sent = json.loads(asked.text())
+
+    assert sorted(sent["names"]) == sorted([*names, *asked.controls])
+    assert len(asked.controls) >= max(4, len(names) // 4)
+    assert all(name.isidentifier() and 4 <= len(name) <= 14 for name in asked.controls)
+    assert not {*asked.controls, *again.controls} & {*names, *sys.stdlib_module_names}
+    assert asked.controls != again.controls
+    assert set(sent) == {"nonce", "names", "repository", "roots"}
+    orders = {tuple(json.loads(asked.text())["names"]) for _ in range(20)}
+    assert len(orders) > 1
 
 
 @pytest.mark.parametrize(
@@ -172,16 +124,19 @@ def test_stand_ins_are_told_from_good_work(changes: dict[str, object], stand_in:
     assert place == stand_in
 
 
-def ask(tmp_path: Path, names: list[str], repository: Path) -> dict[str, Any]:
+def ask(tmp_path: Path, names: list[str], repository: Path, *, path: str = "") -> dict[str, Any]:
     """Run the script as containers do, on this interpreter."""
     script = Path(str(resources.files("pytest_researchenv.probes").joinpath("inside", "find_modules.py")))
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "find_modules.py").write_bytes(script.read_bytes())
-    (folder / "request.json").write_text(request("n0", names, str(repository)))
+    asked = Question(tuple(names), str(repository))
+    (folder / "request.json").write_text(asked.text())
     command = [sys.executable, str(folder / "find_modules.py"), str(folder / "request.json")]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path)
-    return {name: module.model_dump() for name, module in parse_lookup(done.stdout, "n0", names).modules.items()}
+    done = subprocess.run(
+        command, check=True, capture_output=True, text=True, cwd=tmp_path, env={"PYTHONPATH": path} if path else None
+    )
+    return {name: module.model_dump() for name, module in parse_lookup(done.stdout, asked).modules.items()}
 
 
 def test_modules_are_found_without_being_imported(tmp_path: Path) -> None:
@@ -206,7 +161,34 @@ def test_modules_are_found_without_being_imported(tmp_path: Path) -> None:
     assert modules["spaced"]["files"] == [f"{repository}/src/spaced/deep/module.py"]
 
 
+def test_a_namespace_that_only_hooks_look_into_is_told_by_its_modules(tmp_path: Path) -> None:
+    """In a zipped egg no folder can be walked."""
+    egg = tmp_path / "made.egg"
+    with zipfile.ZipFile(egg, "w") as opened:
+        opened.mkdir("spaced")  # Before 3.13, Python sees no folder without an entry of its own.
+        opened.writestr("spaced/inner/__init__.py", "")
+        opened.writestr("whole/__init__.py", "")
+
+    modules = ask(tmp_path, ["spaced", "whole"], tmp_path / "repository", path=str(egg))
+
+    assert modules["spaced"]["files"] == [f"{egg}/spaced/inner/__init__.py"]
+    assert modules["whole"]["origin"] == f"{egg}/whole/__init__.py"
+
+
 # --- the probe on a fake engine ---------------------------------------------------------------------------
+
+
+def answer(*diagnostics: dict[str, Any], files: int = 1) -> str:
+    """What pyright prints."""
+    report = {"version": "1.1.414", "generalDiagnostics": diagnostics, "summary": {"filesAnalyzed": files}}
+    return json.dumps(report, indent=4)
+
+
+def diagnostic(message: str, rule: str | None = "reportMissingImports") -> dict[str, Any]:
+    """One item of its report."""
+    item = {"file": "/r/a/b.py", "message": message, "range": {"start": {"line": 4, "character": 0}}}
+    return item | ({"rule": rule} if rule else {})
+
 
 PYTHON = "/env/bin/python"
 BROKEN_MARK = "/broken"
@@ -218,9 +200,18 @@ def interpreter(files: FakeFiles, argv: tuple[str, ...], _environment: Mapping[s
     return 0, line(nonce).encode()
 
 
-def task_on(sandbox: FakeSandbox, root: Path, *, report: SelfReport | None, problem: str = "") -> ProbeTask:
+def task_on(
+    sandbox: FakeSandbox,
+    root: Path,
+    *,
+    report: SelfReport | None,
+    problem: str = "",
+    spec: TierSpec | None = None,
+    log: Callable[[bytes], object] = len,
+) -> ProbeTask:
     """A task whose snapshot is marked as broken."""
-    repository = Repository("someone/project", PathSource("."))
+    sandbox.program("/bin/sh", lambda _files, _argv, _environment: (0, b""))
+    repository = Repository("someone/project", PathSource("."), tiers={Tier.C0: spec} if spec else {})
     environment = Environment(
         key=EnvironmentKey("run", "agent", "project", 1),
         image=sandbox.add_image("snapshot", {BROKEN_MARK: b""}),
@@ -235,7 +226,7 @@ def task_on(sandbox: FakeSandbox, root: Path, *, report: SelfReport | None, prob
         created="",
     )
     files = tuple(sorted(path.name for path in root.iterdir()))
-    return ProbeTask(environment, repository, Tree(root, files, ""), sandbox, Mount("tools", TARGET), len, {})
+    return ProbeTask(environment, repository, Tree(root, files, ""), sandbox, Mount("tools", TARGET), log, {})
 
 
 @pytest.mark.parametrize(
@@ -270,9 +261,13 @@ def test_a_tree_without_python_is_not_judged(tmp_path: Path) -> None:
     assert (result.verdict, result.cause) == (Verdict.SKIPPED, Cause.NOT_APPLICABLE)
 
 
-def timeout() -> tuple[int, bytes]:
-    """Run until the deadline."""
-    raise FakeTimeoutError
+def raising(error: type[Exception]) -> Callable[[], tuple[int, bytes]]:
+    """A program that ends as the error says."""
+
+    def run() -> tuple[int, bytes]:
+        raise error
+
+    return run
 
 
 @pytest.mark.parametrize(
@@ -281,7 +276,8 @@ def timeout() -> tuple[int, bytes]:
         (lambda: (1, answer(files=0).encode()), "analysed 0 of 1 files"),
         (lambda: (0, b""), "printed no JSON"),
         (lambda: (127, b"node: error while loading shared libraries"), "exited with code 127: node: error"),
-        (timeout, "timed out"),
+        (lambda: (139, b""), "ended by signal 11"),
+        (lambda: (2, b"JavaScript heap out of memory, says a bystander"), "exited with code 2"),
     ],
 )
 def test_who_is_to_blame_is_asked_of_the_base_image(
@@ -297,12 +293,171 @@ def test_who_is_to_blame_is_asked_of_the_base_image(
     sandbox.program(NODE, lambda files, _argv, _environment: fault() if files.node(BROKEN_MARK) == b"" else healthy)
     result = C0Probe().judge(task)
     sandbox.program(NODE, lambda _files, _argv, _environment: fault())
-    with pytest.raises(InfrastructureError, match=words):
+    with pytest.raises(InfrastructureError, match=words) as caught:
         C0Probe().judge(task)
 
     assert (result.verdict, result.cause) == (Verdict.FAILED, Cause.BROKEN_ENVIRONMENT)
     assert words in result.reason
+    assert "docker volume rm tools" in str(caught.value)
     assert not sandbox.containers
+
+
+HEAP = b"FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory\n"
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (raising(FakeTimeoutError), r"timed out after 1800 s: no verdict\. Set a longer timeout_s in \[tiers\.C0\]"),
+        (raising(FakeOutOfMemoryError), "limit of 16 GiB: no verdict"),
+        (lambda: (134, HEAP), r"NODE_OPTIONS = \"--max-old-space-size"),
+    ],
+)
+def test_pyrights_own_limits_are_nobodys_verdict(
+    tmp_path: Path, fault: Callable[[], tuple[int, bytes]], words: str
+) -> None:
+    """A large good environment needs more than the bare base image; the message says which limit to raise."""
+    (tmp_path / "a.py").touch()
+    sandbox = FakeSandbox()
+    sandbox.program(PYTHON, interpreter)
+    task = task_on(sandbox, tmp_path, report=SelfReport(python_path=PYTHON))
+    healthy = 0, answer().encode()
+    sandbox.program(NODE, lambda files, _argv, _environment: fault() if files.node(BROKEN_MARK) == b"" else healthy)
+
+    with pytest.raises(InfrastructureError, match=words):
+        C0Probe().judge(task)
+    assert not sandbox.containers
+
+
+@pytest.mark.parametrize(
+    ("spec", "seconds"),
+    [(None, 1800), (TierSpec(), 1800), (TierSpec(timeout_s=60), 1800), (TierSpec(timeout_s=9000), 9000)],
+)
+def test_a_suite_can_only_raise_the_time_limit(tmp_path: Path, spec: TierSpec | None, seconds: int) -> None:
+    """The default of other tiers is none of C0's."""
+    (tmp_path / "a.py").touch()
+    sandbox = FakeSandbox()
+    sandbox.program(PYTHON, interpreter)
+    sandbox.program(NODE, lambda _files, _argv, _environment: raising(FakeTimeoutError)())
+
+    with pytest.raises(InfrastructureError, match=f"timed out after {seconds} s"):
+        C0Probe().judge(task_on(sandbox, tmp_path, report=SelfReport(python_path=PYTHON), spec=spec))
+
+
+def test_a_suite_can_raise_nodes_memory_limit(tmp_path: Path) -> None:
+    """As the message says."""
+    (tmp_path / "a.py").touch()
+    sandbox = FakeSandbox()
+    sandbox.program(PYTHON, interpreter)
+    seen: list[str] = []
+
+    def node(_files: FakeFiles, _argv: tuple[str, ...], environment: Mapping[str, str]) -> tuple[int, bytes]:
+        seen.append(environment["NODE_OPTIONS"])
+        return 0, answer().encode()
+
+    sandbox.program(NODE, node)
+    for spec in (TierSpec(), TierSpec(environment={"NODE_OPTIONS": "--max-old-space-size=12288"})):
+        C0Probe().judge(task_on(sandbox, tmp_path, report=SelfReport(python_path=PYTHON), spec=spec))
+
+    assert seen == ["--max-old-space-size=8192", "--max-old-space-size=12288"]
+
+
+class HiccupSandbox(FakeSandbox):
+    """An engine that refuses to create containers, some times, for some commands and images."""
+
+    def __init__(self, program: str, *, times: int, everywhere: bool = False) -> None:
+        super().__init__()
+        self._program = program
+        self._times = times
+        self._everywhere = everywhere
+        self.labels: list[Mapping[str, str]] = []
+
+    def create(self, spec: ContainerSpec) -> FakeContainer:
+        """Create a container, or refuse to."""
+        self.labels.append(spec.labels)
+        here = self._everywhere or self.image_files(spec.image).node(BROKEN_MARK) == b""
+        if here and self._times and (spec.argv or ("",))[0] == self._program:
+            self._times -= 1
+            raise SandboxError("cannot create a container: 500 Server Error")
+        return super().create(spec)
+
+
+def knowing(files: FakeFiles, argv: tuple[str, ...], _environment: Mapping[str, str]) -> tuple[int, bytes]:
+    """An interpreter that claims one module, which is not there."""
+    request = json.loads(files.read(argv[-1]))
+    return 0, line(request["nonce"], b=found(origin="/x/b.py", files=["/x/b.py"], real=["/x/b.py"])).encode()
+
+
+#: What each kind of call of C0 runs: the interpreter, pyright, and nothing in the container that is only looked into.
+CALLS = [PYTHON, NODE, "/bin/true"]
+
+
+def hiccuping(sandbox: FakeSandbox, root: Path, log: Callable[[bytes], object] = len) -> ProbeTask:
+    """A task in which all three kinds of calls are made."""
+    (root / "a.py").write_text("import b\n")
+    sandbox.program(PYTHON, knowing)
+    missing = answer(diagnostic('Import "b" could not be resolved')).encode()
+    sandbox.program(NODE, lambda _files, _argv, _environment: (1, missing))
+    return task_on(sandbox, root, report=SelfReport(python_path=PYTHON), log=log)
+
+
+@pytest.mark.parametrize("program", CALLS)
+def test_a_hiccup_of_the_engine_is_nobodys_fault(tmp_path: Path, program: str) -> None:
+    """Each call is made once more."""
+    log: list[bytes] = []
+    sandbox = HiccupSandbox(program, times=1)
+
+    result = C0Probe().judge(hiccuping(sandbox, tmp_path, log.append))
+
+    assert result.cause is Cause.MISSING_IMPORTS
+    assert result.reason == "1 of 1 imports missing: b (only finder PathFinder claims it: there is no module /x/b.py)"
+    assert b"trying once more" in b"".join(log)
+    assert not sandbox.containers
+
+
+@pytest.mark.parametrize("program", CALLS)
+def test_what_fails_again_on_the_snapshot_alone_is_the_environments_fault(tmp_path: Path, program: str) -> None:
+    """The same kind of call works on the base image."""
+    result = C0Probe().judge(hiccuping(HiccupSandbox(program, times=2), tmp_path))
+
+    assert (result.verdict, result.cause) == (Verdict.FAILED, Cause.BROKEN_ENVIRONMENT)
+    assert "500 Server Error" in result.reason
+
+
+def test_pyright_that_cannot_be_started_anywhere_is_nobodys_verdict(tmp_path: Path) -> None:
+    """Control is the same call, with the volume of tools: without it, a lost volume would be the agent's fault."""
+    with pytest.raises(
+        InfrastructureError, match=r"neither in the environment nor in the base image .*500 Server Error"
+    ):
+        C0Probe().judge(hiccuping(HiccupSandbox(NODE, times=99, everywhere=True), tmp_path))
+
+
+def test_every_container_says_which_attempt_it_is_for(tmp_path: Path) -> None:
+    """So that what a dead run left can be told apart."""
+    sandbox = HiccupSandbox("/bin/true", times=2)
+
+    C0Probe().judge(hiccuping(sandbox, tmp_path))
+
+    assert len(sandbox.labels) >= 5
+    assert all(labels == {"researchenv.attempt": "run/agent/project/attempt-001"} for labels in sandbox.labels)
+
+
+def test_an_interpreter_that_finds_made_up_modules_is_broken(tmp_path: Path) -> None:
+    """It finds everything, so that what it says of any name is worth nothing."""
+    (tmp_path / "a.py").write_text("import b\n")
+    sandbox = FakeSandbox()
+
+    def everything(files: FakeFiles, argv: tuple[str, ...], _environment: Mapping[str, str]) -> tuple[int, bytes]:
+        request = json.loads(files.read(argv[-1]))
+        modules = {name: found(finder="Everything", origin="", files=[], real=[]) for name in request["names"]}
+        return 0, line(request["nonce"], **modules).encode()
+
+    sandbox.program(PYTHON, everything)
+    result = C0Probe().judge(task_on(sandbox, tmp_path, report=SelfReport(python_path=PYTHON)))
+
+    assert (result.verdict, result.cause) == (Verdict.FAILED, Cause.BROKEN_ENVIRONMENT)
+    assert "finds modules that do not exist" in result.reason
+    assert result.reason.endswith("through Everything")
 
 
 def test_a_lost_image_is_no_verdict(tmp_path: Path) -> None:

@@ -259,6 +259,19 @@ class TestDecisiveLine:
 
         assert decisive_line(text) == "ValueError: bad"
 
+    def test_a_launchers_traceback_is_not_what_its_child_died_of(self) -> None:
+        """Torchrun reports in a traceback of its own that a child failed; without the child's, it is all there is."""
+        child = "Traceback (most recent call last):\n  x\nImportError: _C.so: undefined symbol: f\n"
+        launcher = (
+            "E1129 12:00:00.000000 1 api.py:984] failed (exitcode: 1) local_rank: 0 (pid: 12)\n"
+            "Traceback (most recent call last):\n" + '  File "run.py"\n' * 30 + "torch.distributed.elastic."
+            "multiprocessing.errors.ChildFailedError: \n" + "====\ntrain.py FAILED\n" * 10
+        )
+
+        assert decisive_line(child + launcher) == "ImportError: _C.so: undefined symbol: f"
+        assert decisive_line(launcher) == "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:"
+        assert decisive_line(child + "step\n" * 100 + launcher).endswith("ChildFailedError:")
+
     def test_a_traceback_long_before_the_end_did_not_decide(self) -> None:
         """A program that logged an exception and went on failed for another reason."""
         text = "Traceback (most recent call last):\n  x\nOSError: no hub\n" + "step\n" * 100 + "Killed\n"

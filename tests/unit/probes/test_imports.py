@@ -154,12 +154,34 @@ def test_nothing_of_a_hostile_repository_is_executed(checkout: Path, monkeypatch
 
 def test_a_missing_commit_or_folder_is_a_source_error(checkout: Path, tmp_path: Path) -> None:
     """The message says what was asked for; a commit is never taken for an option."""
-    with pytest.raises(SourceError, match="ls-tree failed"):
+    with pytest.raises(SourceError, match=r"git ls-tree .* failed in .*: fatal"):
         scan_git(checkout, "0" * 40)
-    with pytest.raises(SourceError, match="ls-tree failed"):
+    with pytest.raises(SourceError, match=r"git ls-tree .* failed in .*: fatal"):
         scan_git(checkout, "--help")
     with pytest.raises(SourceError, match="no such folder"):
         scan_folder(tmp_path / "nowhere")
+
+
+def test_a_checkout_that_leads_nowhere_does_not_import_nothing(tmp_path: Path) -> None:
+    """A submodule without its parent has a `.git` that names a missing folder; no total is better than 0."""
+    write(tmp_path, {".git": "gitdir: /nowhere\n", "a.py": "import one\n"})
+
+    with pytest.raises(SourceError, match="tracks nothing"):
+        scan_folder(tmp_path)
+
+
+def test_missing_objects_are_fetched_from_nowhere(checkout: Path, tmp_path: Path) -> None:
+    """A partial clone names a remote to fetch from, and a remote can name a program: neither is asked."""
+    clone = tmp_path / "clone"
+    git(checkout, "config", "uploadpack.allowFilter", "true")
+    git(tmp_path, "clone", "-q", "--no-checkout", "--no-local", "--filter=blob:none", f"file://{checkout}", str(clone))
+    marker = tmp_path / "executed"
+    git(clone, "config", "remote.origin.url", f"ext::touch {marker}")
+    git(clone, "config", "protocol.allow", "always")
+
+    with pytest.raises(SourceError, match=r"lacks the object|failed in"):
+        scan_git(clone, "HEAD")
+    assert not marker.exists()
 
 
 def test_only_python_files_among_the_given_ones_are_read(checkout: Path) -> None:

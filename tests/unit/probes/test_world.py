@@ -7,15 +7,15 @@ from pytest_researchenv.probes.world import SYSTEM_PATH, Interpreter, probe_envi
 
 def test_the_reported_interpreter_comes_first_on_path() -> None:
     """`python` and console scripts of the environment win over the system's."""
-    environment = probe_environment(Interpreter("/opt/venv/bin/python"), pycache="/p")
+    environment = probe_environment(Interpreter("/opt/venv/bin/python"))
 
     assert f"/opt/venv/bin:{SYSTEM_PATH}" == environment["PATH"]
 
 
 def test_a_virtual_environment_is_activated_and_a_bare_interpreter_is_not() -> None:
     """VIRTUAL_ENV is set where activation would set it, and nowhere else."""
-    inside = probe_environment(Interpreter("/opt/venv/bin/python", venv="/opt/venv"), pycache="/p")
-    bare = probe_environment(Interpreter("/usr/bin/python3"), pycache="/p")
+    inside = probe_environment(Interpreter("/opt/venv/bin/python", venv="/opt/venv"))
+    bare = probe_environment(Interpreter("/usr/bin/python3"))
 
     assert inside["VIRTUAL_ENV"] == "/opt/venv"
     assert "VIRTUAL_ENV" not in bare
@@ -23,14 +23,14 @@ def test_a_virtual_environment_is_activated_and_a_bare_interpreter_is_not() -> N
 
 def test_nothing_redirects_imports_or_libraries() -> None:
     """The environment has to find its own modules: no variable does it for it."""
-    environment = probe_environment(Interpreter("/usr/bin/python3"), pycache="/p")
+    environment = probe_environment(Interpreter("/usr/bin/python3"))
 
     assert not {"PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "LD_LIBRARY_PATH", "LD_PRELOAD"} & environment.keys()
 
 
 def test_the_host_has_no_influence() -> None:
     """Two hosts give the same world: locale, time zone, hash seed and threads are fixed."""
-    environment = probe_environment(Interpreter("/usr/bin/python3"), pycache="/p")
+    environment = probe_environment(Interpreter("/usr/bin/python3"))
 
     assert environment == {
         "PATH": f"/usr/bin:{SYSTEM_PATH}",
@@ -39,7 +39,6 @@ def test_the_host_has_no_influence() -> None:
         "LC_ALL": "C.UTF-8",
         "TZ": "UTC",
         "PYTHONHASHSEED": "0",
-        "PYTHONPYCACHEPREFIX": "/p",
         "PYTHONUNBUFFERED": "1",
         "OMP_NUM_THREADS": "2",
         "MKL_NUM_THREADS": "2",
@@ -51,8 +50,8 @@ def test_the_host_has_no_influence() -> None:
 
 def test_devices_are_hidden_on_request_only() -> None:
     """An empty list, unlike an unset variable, hides every device."""
-    hidden = probe_environment(Interpreter("/usr/bin/python3"), pycache="/p", hide_devices=True)
-    shown = probe_environment(Interpreter("/usr/bin/python3"), pycache="/p")
+    hidden = probe_environment(Interpreter("/usr/bin/python3"), hide_devices=True)
+    shown = probe_environment(Interpreter("/usr/bin/python3"))
 
     assert hidden["CUDA_VISIBLE_DEVICES"] == ""
     assert "CUDA_VISIBLE_DEVICES" not in shown

@@ -1,4 +1,4 @@
-"""C1 of kvpress: its own evaluation script, `evaluation/evaluate.py`, on the CPU and without a network.
+"""C1, C3 and C4 of kvpress: its own evaluation script, `evaluation/evaluate.py`, without a network.
 
 The script loads a model, a tokenizer and a dataset by name. All three are made here, small and with fixed seeds, where
 those names find them from the current folder: transformers and datasets take a local folder before a hub. kvpress
@@ -7,6 +7,9 @@ itself is run as it is.
 It runs twice. Without a press its answers must be the ones that transformers' own greedy search gives for the same
 model, which is what the dataset holds as the right answers. With the key-norm press at ratio 0.5 the lengths of
 context and cache, which kvpress logs at level DEBUG, must show that half of the cache was dropped.
+
+The right answers are computed on the CPU, so that nothing but kvpress touches an accelerator. C4 has `--device=auto`,
+which spreads the layers of the model over the devices; two of them at least must have held some.
 """
 
 from __future__ import annotations
@@ -30,9 +33,12 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 REPO = Path(os.environ["RESEARCHENV_REPO"])
 OUT = Path(os.environ["RESEARCHENV_OUT"])
+DEVICE = os.environ["EVALUATION_DEVICE"]
 
 MODEL = "tiny-llama"
 WORDS = [f"w{index:03d}" for index in range(240)]
+# More than one device has to get a share of them.
+LAYERS = 8
 CONTEXT_WORDS = 255
 NEW_TOKENS = 8
 ANSWER_PREFIX = "w001 w002"
@@ -54,7 +60,7 @@ def build_model(tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
         vocab_size=len(tokenizer),
         hidden_size=64,
         intermediate_size=128,
-        num_hidden_layers=2,
+        num_hidden_layers=LAYERS,
         num_attention_heads=4,
         num_key_value_heads=2,
         max_position_embeddings=1024,
@@ -118,6 +124,9 @@ class LengthLog(logging.Handler):
 def evaluate(press: str, ratio: float) -> LengthLog:
     """Run the evaluation script as `python evaluation/evaluate.py …` would."""
     script = REPO / "evaluation" / "evaluate.py"
+    # The script takes flash attention wherever it can be imported, and that runs neither on a CPU nor in 32 bits. An
+    # environment that has this extra must not fail for it, so for the script it is as if it were not installed.
+    sys.modules["flash_attn"] = None
     lengths = LengthLog()
     logger = logging.getLogger("kvpress.pipeline")
     logger.addHandler(lengths)
@@ -129,7 +138,7 @@ def evaluate(press: str, ratio: float) -> LengthLog:
         f"--model={MODEL}",
         "--dataset=ruler",
         "--data_dir=256",
-        "--device=cpu",
+        f"--device={DEVICE}",
         f"--press_name={press}",
         f"--compression_ratio={ratio}",
         "--output_dir=results",
@@ -139,6 +148,14 @@ def evaluate(press: str, ratio: float) -> LengthLog:
     finally:
         logger.removeHandler(lengths)
     return lengths
+
+
+def missing_devices(model: LlamaForCausalLM) -> int:
+    """Tell how many more devices should have held at least one layer of the model: all of them, up to two."""
+    layer = sum(weight.numel() * weight.element_size() for weight in model.model.layers[0].parameters())
+    count = torch.cuda.device_count()
+    used = sum(torch.cuda.max_memory_allocated(index) >= layer for index in range(count))
+    return max(0, min(count, 2) - used)
 
 
 def main() -> None:
@@ -158,6 +175,7 @@ def main() -> None:
         "contexts": len(pressed.context),
         "kept_without_press": sum(plain.cache) / sum(plain.context),
         "kept_with_press": sum(pressed.cache) / sum(pressed.context),
+        "missing_devices": missing_devices(model),
     }
     Path("observed.json").write_text(json.dumps(observed), encoding="utf-8")
     print("observed:", observed)

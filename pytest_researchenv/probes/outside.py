@@ -1,0 +1,220 @@
+"""Whether a module is there, seen from outside: read through the engine, in a container that never runs.
+
+What an interpreter says of its modules is a claim. Nothing of the environment takes part in the look.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import shutil
+import struct
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import PurePosixPath
+from typing import IO, final
+
+from stdlib_list import short_versions, stdlib_list
+
+from pytest_researchenv.errors import SandboxError
+from pytest_researchenv.probes.lookup import Module
+from pytest_researchenv.sandbox.protocol import Container
+
+
+__all__ = ["Outside"]
+
+#: Looks at one snapshot. One takes 5 to 90 ms; an honest module needs one, one behind a link some ten.
+_MOST_LOOKS = 2000
+#: Links followed for one path, as Linux has it.
+_MOST_LINKS = 40
+#: Files of one module that are looked for before it counts as absent.
+_CANDIDATES = 5
+#: Longest path that Linux takes.
+_LONGEST_PATH = 4096
+#: Largest archive that is searched for modules; zipped eggs are a few MB.
+_LARGEST_ARCHIVE = 16 * 1024**2
+#: Bytes by which a file's kind is told.
+_HEAD_BYTES = 1024
+
+#: Names of module files: source, bytecode only, extension; what stands before is the module's own name.
+_MODULE_FILE = re.compile(r"([^.]+)(\.py|\.pyc|(?:\.[^./]+)?\.so)")
+
+#: Modules that a known finder takes from another name: setuptools' stand-in for what Python 3.12 dropped.
+_ALIASES = {"distutils": "/setuptools/_distutils/__init__.py"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """What is at a path.
+
+    Attributes:
+        link: target, when it is a symbolic link.
+        regular: whether it is a regular file.
+        head: its first bytes, when it is.
+    """
+
+    link: str = ""
+    regular: bool = False
+    head: bytes = b""
+
+
+@final
+class Outside:
+    """Looks for modules in a snapshot.
+
+    Args:
+        container: made from the snapshot and never started, so that nothing in it can have changed.
+        version: of the interpreter, as it says.
+    """
+
+    def __init__(self, container: Container, version: str) -> None:
+        self._container = container
+        self._stdlib = _standard_library(version)
+        self._looks = 0
+        self._archives: dict[str, Collection[str]] = {"": ()}
+
+    def doubt(self, name: str, module: Module) -> str:
+        """Why a module that an interpreter says it finds is not there; empty when it is.
+
+        Raises:
+            SandboxError: the engine refuses to read.
+        """
+        claim = f"only finder {_shown(module.finder)} claims it"
+        if module.origin in ("built-in", "frozen"):
+            return "" if name in self._stdlib else f"{claim}, as {module.origin}"
+        # Of a namespace package, the origin is a folder, and the files are what is in it.
+        paths = [path for path in dict.fromkeys((module.origin, *module.files)) if _readable(path)]
+        fitting = [path for path in paths if _fits(name, path)]
+        if not paths:
+            return f"{claim}, and names no file"
+        if not fitting:
+            return f"{claim}: {_shown(paths[-1])} is no module of that name"
+        if any(self._is_module(path) for path in fitting[:_CANDIDATES]):
+            return ""
+        return f"{claim}: there is no module {_shown(fitting[0])}"
+
+    def _is_module(self, path: str) -> bool:
+        entry = self._look(path)
+        if entry is None:
+            return self._in_archive(path)
+        if entry.link or ".." in path.split("/"):
+            entry = self._look(self._followed(path))
+        return entry is not None and entry.regular and _has_form(path, entry.head)
+
+    def _followed(self, path: str) -> str:
+        """Where a path leads when every link in it is followed, as the kernel does it; empty where to nothing."""
+        pending = path.split("/")[::-1]
+        here, links = "/", 0
+        while pending:
+            part = pending.pop()
+            there = posixpath.dirname(here) if part == ".." else posixpath.join(here, part)
+            entry = _Entry() if part in ("", ".", "..") else self._look(there)
+            if entry is None or links > _MOST_LINKS:
+                return ""
+            if entry.link:
+                links += 1
+                here = "/" if entry.link.startswith("/") else here
+                pending += entry.link.split("/")[::-1]
+            elif part not in ("", "."):
+                here = there
+        return here
+
+    def _look(self, path: str) -> _Entry | None:
+        """What is at a path; the last component is not followed. The engine follows the others, below its root."""
+        self._looks += 1
+        if self._looks > _MOST_LOOKS or not _readable(path):
+            return None
+        with self._opened(path) as found:
+            if found is None:
+                return None
+            member, content = found
+            if content is not None:
+                return _Entry(regular=True, head=content.read(_HEAD_BYTES))
+            return _Entry(link=member.linkname if member.issym() else "")
+
+    @contextmanager
+    def _opened(self, path: str) -> Iterator[tuple[tarfile.TarInfo, IO[bytes] | None] | None]:
+        """What is at a path, and its content when it is a regular file."""
+        with self._container.get(path) as stream:
+            if stream is None:
+                yield None
+                return
+            try:
+                # Of a folder only the first entry is read: the folder itself.
+                with tarfile.open(fileobj=stream, mode="r|") as tar:
+                    member = tar.next()
+                    if member is None:
+                        yield None
+                        return
+                    yield member, tar.extractfile(member) if member.isreg() else None
+            except tarfile.TarError as error:
+                raise SandboxError(f"cannot read {path}: the engine's archive is broken: {error}") from error
+
+    def _in_archive(self, path: str) -> bool:
+        """Whether a path leads into a zip archive, such as an egg, and the archive holds it."""
+        for folder in PurePosixPath(path).parents:
+            entry = self._look(str(folder))
+            if entry is None:
+                continue
+            archive = self._followed(str(folder)) if entry.link else str(folder)
+            if archive not in self._archives:
+                self._archives[archive] = self._members(archive)
+            return PurePosixPath(path).relative_to(folder).as_posix() in self._archives[archive]
+        return False
+
+    def _members(self, archive: str) -> Collection[str]:
+        """Names of what an archive holds; none when it is no archive, or too large a one."""
+        with self._opened(archive) as found, tempfile.TemporaryFile() as file:
+            if found is None or found[1] is None or found[0].size > _LARGEST_ARCHIVE:
+                return ()
+            shutil.copyfileobj(found[1], file)
+            try:
+                with zipfile.ZipFile(file) as opened:
+                    return frozenset(opened.namelist())
+            # What zipfile raises on archives that are made to confuse it.
+            except (zipfile.BadZipFile, ValueError, NotImplementedError, struct.error):
+                return ()
+
+
+def _fits(name: str, path: str) -> bool:
+    """Whether a file's place is that of a module, or of something in a package, of that name."""
+    *folders, file = PurePosixPath(path).parts
+    match = _MODULE_FILE.fullmatch(file)
+    if match is None:
+        return False
+    if match[1] == name or path.endswith(_ALIASES.get(name, "\0")):
+        return True
+    if name not in folders:
+        return False
+    below = folders[len(folders) - folders[::-1].index(name) :]
+    return all(part.isidentifier() for part in (*below, match[1]))
+
+
+def _has_form(path: str, head: bytes) -> bool:
+    """Whether a file's first bytes are those of what its name says; an empty source is a module, too."""
+    if path.endswith(".so"):
+        return head.startswith(b"\x7fELF")
+    if path.endswith(".pyc"):
+        return head[2:4] == b"\r\n"
+    return b"\0" not in head
+
+
+def _shown(text: str) -> str:
+    """What a hostile interpreter says, fit for a reason."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text[:200])
+
+
+def _readable(path: str) -> bool:
+    return path.startswith("/") and "\0" not in path and len(path) <= _LONGEST_PATH
+
+
+@cache
+def _standard_library(version: str) -> frozenset[str]:
+    """Names of the standard library of a Python, by its minor version; of the newest known one where it is unknown."""
+    minor = ".".join(version.split(".")[:2])
+    return frozenset(stdlib_list(minor if minor in short_versions else short_versions[-1]))

@@ -1,0 +1,205 @@
+"""C0, C1, C3 and C4 on a real training repository, and environments of it that are broken for exactly one reason."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_researchenv.model import (
+    Cause,
+    Environment,
+    EnvironmentKey,
+    Evidence,
+    Parallel,
+    Repository,
+    SelfReport,
+    Tier,
+    TierResult,
+    Verdict,
+)
+from pytest_researchenv.probes.c0 import C0Probe
+from pytest_researchenv.probes.c1 import C1Probe
+from pytest_researchenv.probes.c3 import C3Probe
+from pytest_researchenv.probes.c4 import C4Probe
+from pytest_researchenv.probes.protocol import Probe, ProbeTask, Tree
+from pytest_researchenv.sandbox.protocol import ContainerSpec, Mount
+from pytest_researchenv.sandbox.tools import ensure_tools
+
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+    from pytest_researchenv.sandbox.docker import DockerSandbox
+    from pytest_researchenv.sandbox.labels import Owner
+
+
+_log = logging.getLogger(__name__)
+
+VENV = "/opt/venv/tinyddp"
+SITE = f"{VENV}/lib/python3.11/site-packages"
+EXTENSION = "/workspace/tinyddp/tinyddp/_C.cpython-311-x86_64-linux-gnu.so"
+PROBES: tuple[Probe, ...] = (C0Probe(), C1Probe(), C3Probe(), C4Probe())
+RUNNING = (Tier.C1, Tier.C3, Tier.C4)
+
+Judge = Callable[..., dict[Tier, TierResult]]
+
+
+@pytest.fixture(scope="module")
+def tools(docker_client: DockerClient, owner: Owner, base_image: str) -> Mount:
+    """The volume with node and pyright."""
+    return ensure_tools(docker_client, owner=owner, image=base_image, say=_log.info)
+
+
+@pytest.fixture
+def judge(  # noqa: PLR0917 - fixtures come by name.
+    docker_sandbox: DockerSandbox,
+    base_image: str,
+    tools: Mount,
+    tinyddp: Repository,
+    tinyddp_tree: Tree,
+    tinyddp_environment: str,
+) -> Iterator[Judge]:
+    """Judges the good environment after a shell script has been at it."""
+    made: list[str] = []
+
+    def freeze(script: str) -> str:
+        with docker_sandbox.opened(ContainerSpec(tinyddp_environment)) as container:
+            container.start()
+            done = container.exec(["bash", "-ec", script], timeout_s=120)
+            assert done.ok, done.output.text()
+            container.stop()
+            made.append(container.freeze("researchenv/test-tinyddp-broken:latest", labels={}))
+        return made[-1]
+
+    def run(script: str = "", *, tiers: tuple[Tier, ...] = RUNNING, **c4: object) -> dict[Tier, TierResult]:
+        specs = {**tinyddp.tiers, Tier.C4: dataclasses.replace(tinyddp.tiers[Tier.C4], **c4)}  # type: ignore[arg-type] # by name
+        environment = Environment(
+            key=EnvironmentKey("run", "agent", "tinyddp", 1),
+            image=freeze(script) if script else tinyddp_environment,
+            base_image=base_image,
+            workdir=tinyddp.workdir,
+            report=SelfReport(python_path=f"{VENV}/bin/python"),
+            report_problem="",
+            changed=(),
+            inputs={},
+            telemetry={},
+            ended="exited with code 0",
+            created="",
+        )
+        task = ProbeTask(
+            environment=environment,
+            repository=dataclasses.replace(tinyddp, tiers=specs),
+            tree=tinyddp_tree,
+            sandbox=docker_sandbox,
+            tools=tools,
+            log=len,
+            settings={},
+        )
+        return {probe.tier: probe.judge(task) for probe in PROBES if probe.tier in tiers}
+
+    yield run
+    for image in made:
+        docker_sandbox.remove_image(image)
+
+
+def _verdicts(results: dict[Tier, TierResult]) -> dict[str, str]:
+    return {tier.value: result.verdict.value for tier, result in results.items()}
+
+
+def test_the_good_environment_passes(judge: Judge) -> None:
+    """One process trains; two ranks really meet over gloo; what stands in for devices is marked."""
+    results = judge(tiers=(Tier.C0, *RUNNING))
+
+    assert _verdicts(results) == dict.fromkeys(("C0", "C1", "C3", "C4"), "passed"), results
+    assert [results[tier].emulated for tier in (Tier.C1, Tier.C3, Tier.C4)] == [False, True, True]
+    calls = "calls: DistributedDataParallel 1, all_gather 1, all_reduce 20"
+    ranks = results[Tier.C4].evidence["ranks"]
+    assert isinstance(ranks, list)
+    assert [rank.partition(" (")[0] + rank.partition(")")[2] for rank in ranks] == [
+        f"rank 0 of 2 over gloo, {calls}",
+        f"rank 1 of 2 over gloo, {calls}",
+    ]
+    assert results[Tier.C4].evidence["exchanged"] is True
+
+
+def test_a_missing_package_fails_c0_alone(judge: Judge) -> None:
+    """The repository's tests import it; its training does not."""
+    results = judge(f"rm -r {SITE}/pytest {SITE}/_pytest", tiers=(Tier.C0, Tier.C1))
+
+    assert _verdicts(results) == {"C0": "failed", "C1": "passed"}
+    assert results[Tier.C0].reason.endswith("imports missing: pytest")
+
+
+def test_an_import_time_crash_fails_every_tier_that_runs_something(judge: Judge) -> None:
+    """With the exception as the decisive line, behind a launcher, too."""
+    results = judge(f"echo 'raise RuntimeError(\"half installed\")' >> {SITE}/torch/__init__.py")
+
+    assert _verdicts(results) == dict.fromkeys(("C1", "C3", "C4"), "failed")
+    assert results[Tier.C1].decisive == results[Tier.C3].decisive == "RuntimeError: half installed"
+
+
+def test_an_extension_of_another_torch_fails_every_tier_that_runs_something(judge: Judge) -> None:
+    """With the loader's own words as the decisive line, also of the ranks behind a launcher."""
+    code = "extern int of_another_torch(void); int use(void) { return of_another_torch(); }"
+    results = judge(f"echo '{code}' > /tmp/c.c; gcc -shared -fPIC -o {EXTENSION} /tmp/c.c")
+
+    said = f"ImportError: {EXTENSION}: undefined symbol: of_another_torch"
+    for tier, result in results.items():
+        assert (tier, result.cause, result.decisive) == (tier, Cause.EXIT_CODE, said)
+
+
+def test_an_extension_that_was_cut_off_is_a_failure(judge: Judge) -> None:
+    """As an interrupted build leaves it."""
+    result = judge(f"truncate -s 100 {EXTENSION}", tiers=(Tier.C1,))[Tier.C1]
+
+    assert result.cause is Cause.EXIT_CODE
+    assert result.decisive.startswith(f"ImportError: {EXTENSION}: ")
+
+
+def test_a_broken_interconnect_fails_c4_alone(judge: Judge) -> None:
+    """Where gloo is told to use an interface that does not exist, one process still trains."""
+    results = judge(f'echo \'import os; os.environ["GLOO_SOCKET_IFNAME"] = "ib7"\' > {SITE}/broken.pth')
+
+    assert _verdicts(results) == {"C1": "passed", "C3": "passed", "C4": "failed"}
+    assert "ib7" in results[Tier.C4].decisive
+
+
+def test_ranks_that_never_meet_fail_c4_alone(judge: Judge) -> None:
+    """One trains as before; each of two trains alone, and ends with code 0: the reason says what was seen."""
+    alone = 'import os; os.environ.update(RANK="0", WORLD_SIZE="1")'
+    results = judge(f"echo '{alone}' > {SITE}/broken.pth", tiers=(Tier.C3, Tier.C4))
+
+    assert _verdicts(results) == {"C3": "passed", "C4": "failed"}
+    assert results[Tier.C4].cause is Cause.NO_EVIDENCE
+    assert "2 processes say that they are rank 0" in results[Tier.C4].reason
+    assert "joined no process group" in results[Tier.C4].reason
+
+
+SPAWN = """
+import os, torch
+from torch import distributed, multiprocessing
+
+def work(rank, size):
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29511")
+    distributed.init_process_group("gloo", rank=rank, world_size=size)
+    distributed.all_reduce(torch.ones(1))
+    distributed.destroy_process_group()
+
+if __name__ == "__main__":
+    multiprocessing.spawn(work, (2,), nprocs=2)
+    print("ended")
+"""
+
+
+def test_ranks_that_a_script_spawns_itself_are_observed(judge: Judge) -> None:
+    """Children of torch.multiprocessing go through the observer, too."""
+    argv = ("bash", "-c", 'echo "$1" > /tmp/script.py; exec {python} {observer} /tmp/script.py', "-", SPAWN)
+    evidence = Evidence(output=("^ended$",), parallel=Parallel.COLLECTIVE)
+    result = judge(tiers=(Tier.C4,), argv=argv, evidence=evidence)[Tier.C4]
+
+    assert result.verdict is Verdict.PASSED, result
+    assert result.evidence["exchanged"] is True

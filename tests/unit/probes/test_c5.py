@@ -1,0 +1,448 @@
+"""C5: claims against observations, over a fake engine."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from pytest_researchenv.errors import SandboxError
+from pytest_researchenv.hardware import CPU_ONLY, Accelerator, Device, Hardware
+from pytest_researchenv.model import (
+    NO_SELF_REPORT,
+    Cause,
+    Environment,
+    EnvironmentKey,
+    Finding,
+    FindingKind,
+    PathSource,
+    Repository,
+    SelfReport,
+    Tier,
+    TierResult,
+    Verdict,
+)
+from pytest_researchenv.probes import c5
+from pytest_researchenv.probes.c5 import C5Probe
+from pytest_researchenv.probes.claimed import false_version
+from pytest_researchenv.probes.protocol import ProbeTask, Tree
+from pytest_researchenv.sandbox.fake import FakeDriver, FakeFiles, FakeSandbox, FakeTimeoutError, Folder, Link
+from pytest_researchenv.sandbox.protocol import Mount
+
+
+PYTHON = "/opt/venv/bin/python"
+CLAIMS = Path(c5.__file__).parent / "inside" / "claims.py"
+DEVICES = tuple(Device(index, f"GPU-{index}", "H200", 10**11, (9, 0)) for index in range(2))
+CUDA = Hardware(Accelerator.CUDA, DEVICES, "570.0", (12, 8))
+
+
+@dataclass
+class World:
+    """An environment to judge, and what it answers."""
+
+    python_version: str = "3.11.2"
+    metadata: str | None = "2.13.0"
+    torch: Mapping[str, object] | None = field(
+        default_factory=lambda: {
+            "torch_version": "2.13.0+cpu",
+            "error": "",
+            "cuda_available": False,
+            "gpu_count": 0,
+        }
+    )
+    code: int = 0
+    hardware: Hardware = CPU_ONLY
+    given: int = 0
+    frameworks: tuple[str, ...] = ("torch",)
+    refusal: str = ""
+    c4: TierResult | SandboxError | None = None
+    files: dict[str, object] = field(default_factory=lambda: {PYTHON: b"ELF"})
+
+    def judge(self, *, problem: str = "", **claims: object) -> TierResult:
+        """Judge a self-report with these claims; with a problem there is none."""
+        sandbox = FakeSandbox(self.driver())
+        base = sandbox.add_image("base")
+        image = sandbox.add_image("snapshot", self.files)  # type: ignore[arg-type] # nodes of the fake
+        sandbox.program("/bin/sh", lambda _files, _argv, _environment: (0, b""))
+        sandbox.program(lambda argv: "claims.py" in "".join(argv), self.answer)
+        report = SelfReport(**{"python_path": PYTHON, **claims})  # type: ignore[arg-type] # by name
+        environment = Environment(
+            key=EnvironmentKey("run", "agent", "project", 1),
+            image=image,
+            base_image=base,
+            workdir="/workspace/project",
+            report=None if problem else report,
+            report_problem=problem,
+            changed=(),
+            inputs={},
+            telemetry={},
+            ended="exited with code 0",
+            created="",
+            devices=self.given,
+        )
+        task = ProbeTask(
+            environment=environment,
+            repository=Repository("project", PathSource("."), frameworks=self.frameworks),
+            tree=Tree(Path("/nowhere"), (), "digest"),
+            sandbox=sandbox,
+            tools=Mount("unused", "/unused"),
+            log=len,
+            settings={},
+            hardware=self.hardware,
+            result_of=self.result_of if self.c4 else None,
+        )
+        result = C5Probe().judge(task)
+        assert not sandbox.containers, "every container is removed"
+        return result
+
+    def driver(self) -> FakeDriver | None:
+        """What gives containers devices."""
+        driver = FakeDriver(self.hardware.devices) if self.hardware.devices else None
+        if driver:
+            driver.refusal = self.refusal
+        return driver
+
+    def answer(self, _files: FakeFiles, argv: tuple[str, ...], _environment: Mapping[str, str]) -> tuple[int, bytes]:
+        """Print both lines, as the script does."""
+        first = {"python_version": self.python_version, "executable": argv[0], "metadata": self.metadata}
+        lines = [f"{argv[-1]} {json.dumps(answer)}" for answer in (first, self.torch) if answer]
+        return self.code, "\n".join(["noise", *lines]).encode()
+
+    def result_of(self, tier: Tier) -> TierResult:
+        """Only C4 is ever asked for."""
+        assert tier is Tier.C4
+        if isinstance(self.c4, SandboxError):
+            raise self.c4
+        assert self.c4
+        return self.c4
+
+
+def on_devices(seen: int, *, given: int = 2, **changes: object) -> World:
+    """A world with two devices, in which torch sees so many."""
+    torch = {"torch_version": "2.13.0+cu128", "error": "", "cuda_available": seen > 0, "gpu_count": seen}
+    return replace(World(torch=torch, hardware=CUDA, given=given), **changes)  # type: ignore[arg-type] # by name
+
+
+def texts(result: TierResult, name: str) -> str:
+    """A list of the evidence in one line."""
+    value = result.evidence[name]
+    assert isinstance(value, list)
+    return " | ".join(value)
+
+
+# --- the report -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("problem", "cause"),
+    [(NO_SELF_REPORT, Cause.NO_REPORT), ("the self-report is a FIFO, not a regular file", Cause.INVALID_REPORT)],
+)
+def test_without_a_usable_report_the_tier_fails_and_says_so(problem: str, cause: Cause) -> None:
+    """Missing and invalid reports are failures with their reason; never an error, never a pass."""
+    result = World().judge(problem=problem)
+
+    assert (result.verdict, result.cause, result.reason) == (Verdict.FAILED, cause, problem)
+
+
+def test_null_is_never_a_hallucination() -> None:
+    """A report that knows nothing claims nothing, and asks nothing of the environment."""
+    result = World(files={}).judge(python_path=None)
+
+    assert (result.verdict, result.findings) == (Verdict.PASSED, ())
+
+
+def test_an_honest_report_passes_and_every_claim_is_recorded() -> None:
+    """Path and versions hold; what the CPU cannot show is inconclusive, and the result says that it is emulated."""
+    result = World().judge(python_version="3.11.2", torch_version="2.13.0", cuda_available=False, gpu_count=0)
+
+    assert (result.verdict, result.cause, result.findings) == (Verdict.PASSED, Cause.NONE, ())
+    assert result.emulated
+    assert "torch_version" in texts(result, "holds")
+    assert "gpu_count: claimed 0; the CPU stands in" in texts(result, "inconclusive")
+    assert result.evidence["torch_version"] == "2.13.0+cpu"
+
+
+# --- path -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("files", "observed"),
+    [
+        ({}, "no such file"),
+        ({f"{PYTHON}/inside": Folder()}, "a folder"),
+    ],
+)
+def test_what_is_no_file_is_a_false_path(files: dict[str, object], observed: str) -> None:
+    """The finding says what stands there, and claims that hang on it are inconclusive."""
+    result = World(files=files).judge(python_version="3.11.2")
+
+    (finding,) = result.findings
+    assert (result.verdict, result.cause) == (Verdict.FAILED, Cause.FALSE_CLAIMS)
+    assert (finding.kind, finding.field, finding.claimed) == (FindingKind.PATH, "python_path", f'"{PYTHON}"')
+    assert observed in finding.observed
+    assert observed in result.reason
+    assert "python_version" in texts(result, "inconclusive")
+
+
+def test_a_link_is_judged_by_what_it_runs() -> None:
+    """Interpreters of virtual environments are links."""
+    assert World(files={PYTHON: Link("/usr/bin/python3")}).judge().verdict is Verdict.PASSED
+
+
+@pytest.mark.parametrize(
+    ("answer", "observed"),
+    [
+        (lambda _files, _argv, _environment: (126, b"permission denied"), "permission denied"),
+        (lambda _files, argv, _environment: (0, argv[-1].encode() + b" {}"), "no Python"),
+        (lambda _files, argv, _environment: (0, argv[-1].encode() + b" not json"), "no Python"),
+        (lambda _files, _argv, _environment: (0, b""), "nothing printed"),
+    ],
+    ids=["denied", "fields missing", "no JSON", "silent"],
+)
+def test_what_does_not_answer_is_no_python(
+    monkeypatch: pytest.MonkeyPatch, answer: Callable[..., object], observed: str
+) -> None:
+    """A program that runs and does not answer as Python would makes the path a false claim."""
+    monkeypatch.setattr(World, "answer", staticmethod(answer))
+    result = World().judge()
+
+    assert [finding.kind for finding in result.findings] == [FindingKind.PATH]
+    assert observed in result.findings[0].observed
+
+
+def test_an_interpreter_that_hangs_is_a_false_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its deadline is part of what was observed."""
+
+    def hang(*_: object) -> tuple[int, bytes]:
+        raise FakeTimeoutError
+
+    monkeypatch.setattr(World, "answer", staticmethod(hang))
+
+    assert "timed out" in World().judge().findings[0].observed
+
+
+# --- versions ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("claimed", "observed", "false"),
+    [
+        ("2.13.0", "2.13.0+cpu", False),
+        ("2.13.0+cpu", "2.13.0", False),
+        ("2.13.0+cu121", "2.13.0+cpu", True),
+        ("2.5.0", "2.13.0+cpu", True),
+        ("3.11", "3.11.2", False),
+        ("3", "3.11.2", False),
+        ("3.1", "3.11.2", True),
+        ("3.11.2.0", "3.11.2", False),
+        ("3.11.3", "3.11.2", True),
+        ("3.11.2.1", "3.11.2", True),
+        ("3.11rc1", "3.11.2", True),
+        ("2.6.0", "2.6.0a0+df5bbc0", True),
+        ("1!3.11", "3.11.2", True),
+        ("v3.11.2", "3.11.2", False),
+        ("Python 3.11.2", "3.11.2", True),
+        ("latest", "3.11.2", True),
+        ("custom build", "custom build", True),
+        ("2.6", "unknown", True),
+    ],
+)
+def test_versions_compare_as_pep_440(claimed: str, observed: str, *, false: bool) -> None:
+    """Local tags count where both have one, fewer parts claim less, and what is no version is false."""
+    assert false_version(claimed, observed) is false
+
+
+def test_a_false_version_names_claim_and_observation_with_its_local_tag() -> None:
+    """As a person would say it."""
+    result = World().judge(torch_version="2.5.0", python_version="3.12.1")
+
+    assert result.findings == (
+        Finding(FindingKind.VERSION, "python_version", '"3.12.1"', "3.11.2"),
+        Finding(FindingKind.VERSION, "torch_version", '"2.5.0"', "2.13.0+cpu"),
+    )
+    assert 'torch_version: claimed "2.5.0", observed 2.13.0+cpu' in result.reason
+
+
+def test_a_torch_that_cannot_be_imported_is_no_torch() -> None:
+    """Whatever its installer recorded."""
+    torch = {"torch_version": None, "error": "OSError: libtorch.so", "cuda_available": False, "gpu_count": 0}
+    result = World(torch=torch).judge(torch_version="2.13.0")
+
+    assert result.findings[0].observed == "torch cannot be imported: OSError: libtorch.so"
+    assert World(torch=torch).judge(torch_version=None).findings == ()
+
+
+def test_a_torch_whose_import_ends_the_process_is_no_torch() -> None:
+    """The first line stands, and how the process ended is what was observed."""
+    result = World(torch=None, code=139).judge(python_version="3.11.2", torch_version="2.13.0")
+
+    assert [finding.field for finding in result.findings] == ["torch_version"]
+    assert "signal 11" in result.findings[0].observed
+
+
+# --- capabilities -----------------------------------------------------------------------------------------
+
+
+def test_devices_that_are_claimed_and_not_seen_are_findings() -> None:
+    """A CPU build of torch on a machine with devices sees none."""
+    result = on_devices(0).judge(cuda_available=True, gpu_count=2)
+
+    assert [finding.field for finding in result.findings] == ["cuda_available", "gpu_count"]
+    assert "0 of 2 devices; the attempt was given 2" in result.findings[0].observed
+    assert not result.emulated
+
+
+@pytest.mark.parametrize(
+    ("given", "seen", "claim", "outcome"),
+    [
+        (2, 2, 2, "holds"),
+        (2, 2, 3, "finding"),
+        (2, 2, 1, "under_claims"),
+        (2, 1, 2, "finding"),
+        (8, 2, 8, "holds"),
+        (8, 2, 9, "finding"),
+        (8, 2, 2, "holds"),
+        (8, 0, 8, "finding"),
+        (1, 2, 1, "holds"),
+        (0, 2, 0, "holds"),
+        (0, 0, 1, "finding"),
+    ],
+)
+def test_a_number_of_devices_is_judged_by_what_was_given_and_what_is_seen(
+    given: int, seen: int, claim: int, outcome: str
+) -> None:
+    """More devices at probe time than at the attempt's, or fewer, make nobody a liar."""
+    result = on_devices(seen, given=given).judge(gpu_count=claim)
+
+    assert bool(result.findings) is (outcome == "finding")
+    assert outcome == "finding" or "gpu_count" in texts(result, outcome)
+
+
+def test_an_engine_that_gives_no_devices_is_nobodys_false_claim() -> None:
+    """The same devices are asked for on the base image before the environment is blamed."""
+    with pytest.raises(SandboxError, match="out of devices"):
+        on_devices(2, refusal="out of devices").judge(gpu_count=2)
+
+
+def test_who_claims_less_than_there_is_passes_and_is_counted_apart() -> None:
+    """An under-claim deceives nobody."""
+    passed = TierResult(Tier.C4, Verdict.PASSED)
+    result = on_devices(2, c4=passed).judge(cuda_available=False, gpu_count=0, ddp_expected_ok=False)
+
+    assert (result.verdict, result.findings) == (Verdict.PASSED, ())
+    assert len(result.evidence["under_claims"]) == 3  # type: ignore[arg-type] # a list
+
+
+def test_who_was_given_no_device_and_says_so_claims_no_less() -> None:
+    """Devices that are there only now were not the agent's to see."""
+    result = on_devices(2, given=0).judge(cuda_available=False, gpu_count=0)
+
+    assert result.evidence["under_claims"] == []
+
+
+def test_another_framework_is_not_judged_by_torch() -> None:
+    """Where the repository uses jax alone, nothing can be said about what jax would see."""
+    torch = {"torch_version": None, "error": "No module named 'torch'", "cuda_available": False, "gpu_count": 0}
+    world = on_devices(0, torch=torch, frameworks=("jax",))
+
+    assert "jax" in texts(world.judge(cuda_available=True), "inconclusive")
+    assert world.judge(cuda_available=True, torch_version="2.0").findings
+
+
+def test_cuda_without_any_device_is_inconclusive() -> None:
+    """Nothing to see is no lie."""
+    result = replace(World(), hardware=Hardware(Accelerator.CUDA, reason="no driver")).judge(gpu_count=4)
+
+    assert (result.verdict, result.findings) == (Verdict.PASSED, ())
+    assert "no driver" in texts(result, "inconclusive")
+
+
+@pytest.mark.parametrize(
+    ("c4", "outcome"),
+    [
+        (TierResult(Tier.C4, Verdict.FAILED, Cause.TIMEOUT, "the ranks never met"), "finding"),
+        (TierResult(Tier.C4, Verdict.PASSED), "holds"),
+        (TierResult(Tier.C4, Verdict.SKIPPED, reason="1 device found, 2 needed"), "inconclusive"),
+        (TierResult(Tier.C4, Verdict.ERROR, reason="the engine went away"), "inconclusive"),
+        (TierResult(Tier.C4, Verdict.FAILED, emulated=True), "inconclusive"),
+        (SandboxError("the engine went away"), "inconclusive"),
+        (None, "inconclusive"),
+    ],
+)
+def test_distributed_training_is_judged_by_c4(c4: TierResult | SandboxError | None, outcome: str) -> None:
+    """Only a real verdict of C4 decides; that it cannot be had is no error of C5."""
+    result = on_devices(2, c4=c4).judge(ddp_expected_ok=True)
+
+    assert bool(result.findings) is (outcome == "finding")
+    if outcome == "finding":
+        assert "the ranks never met" in result.reason
+    else:
+        assert "ddp_expected_ok" in texts(result, outcome)
+
+
+def test_on_the_cpu_c4_is_not_even_asked() -> None:
+    """Emulated ranks say nothing about DDP on devices."""
+    result = World(c4=TierResult(Tier.C4, Verdict.FAILED)).judge(ddp_expected_ok=True)
+
+    assert (result.verdict, result.emulated) == (Verdict.PASSED, True)
+    assert "ddp_expected_ok" in texts(result, "inconclusive")
+
+
+# --- the script -------------------------------------------------------------------------------------------
+
+
+THREE_DEVICES = """
+from types import SimpleNamespace
+__version__ = "1.0"
+cuda = SimpleNamespace(is_available=lambda: True, device_count=lambda: 3)
+"""
+
+
+def _answers(path: Path) -> tuple[int, list[dict[str, object]]]:
+    done = subprocess.run(
+        [sys.executable, str(CLAIMS), "NONCE"],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(path)},
+    )
+    lines = [line for line in done.stdout.splitlines() if line.startswith("NONCE ")]
+    return done.returncode, [json.loads(line.removeprefix("NONCE ")) for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("torch", "wanted"),
+    [
+        ("raise SystemExit(3)", {"torch_version": None, "error": "SystemExit: 3"}),
+        ("print('hello', end='')\n1/0", {"torch_version": None, "error": "ZeroDivisionError: division by zero"}),
+        ("__version__ = '1.0+x'", {"torch_version": "1.0+x", "error": "AttributeError"}),
+        (THREE_DEVICES, {"torch_version": "1.0", "error": "", "cuda_available": True, "gpu_count": 3}),
+    ],
+)
+def test_the_script_survives_any_torch(tmp_path: Path, torch: str, wanted: dict[str, object]) -> None:
+    """Whatever importing torch does short of ending the process, there are two answers on lines of their own."""
+    (tmp_path / "torch.py").write_text(torch)
+
+    code, answers = _answers(tmp_path)
+
+    assert code == 0
+    assert len(answers) == 2
+    assert answers[0]["executable"] == sys.executable
+    for name, value in wanted.items():
+        got = answers[1][name]
+        assert got == value or (name == "error" and str(got).startswith(str(value)))
+
+
+def test_the_script_says_what_it_knows_before_torch_ends_the_process(tmp_path: Path) -> None:
+    """The first answer is out before torch is touched."""
+    (tmp_path / "torch.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
+
+    code, answers = _answers(tmp_path)
+
+    assert code != 0
+    assert [answer["python_version"] for answer in answers] == [sys.version.split()[0]]
