@@ -67,7 +67,10 @@ class Environments:
         """
         attempt = self._current(agent_name, repository)
         environment = attempt.environment() if attempt else None
-        return self._stale(environment, self._find_agent(agent_name), repository) if environment else ""
+        if environment is None:
+            return ""
+        with self._say.at(agent_name, repository.slug):
+            return self._stale(environment, self._find_agent(agent_name), repository)
 
     def exists(self, agent_name: str, repository: Repository) -> bool:
         """Whether an environment would be reused, if it fits; needs no container engine."""

@@ -1,7 +1,7 @@
 """What tests of a suite ask for.
 
 What decides a verdict runs in fixtures, so that trouble with the infrastructure is a pytest error and never a failure;
-the verdict itself is asserted in the test, by `check`.
+the verdict itself is asserted in the test, by `pytest_researchenv.check`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 from pytest_researchenv.cases import CASE, Case
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.live import teller_of
-from pytest_researchenv.model import Tier, Verdict
+from pytest_researchenv.model import Tier
 from pytest_researchenv.options import (
     accelerator_option,
     limits_option,
@@ -25,7 +25,6 @@ from pytest_researchenv.options import (
     seconds_option,
     text_option,
 )
-from pytest_researchenv.report.message import failure_message
 from pytest_researchenv.report.properties import PREFIX, before_judging, judged_properties
 
 
@@ -41,7 +40,6 @@ __all__ = [
     "c3",
     "c4",
     "c5",
-    "check",
     "harness_of",
     "researchenv_case",
     "researchenv_harness",
@@ -54,16 +52,6 @@ JUDGED = pytest.StashKey["Judged"]()
 SESSION = pytest.StashKey[str]()
 #: What builds environments and judges them.
 HARNESS = pytest.StashKey["Harness"]()
-
-
-def check(judged: Judged) -> None:
-    """Pass, fail or skip the test as the verdict says."""
-    __tracebackhide__ = True
-    result = judged.result
-    if result.verdict is Verdict.SKIPPED:
-        pytest.skip(f"{result.tier} {result.tier.heading}: {result.reason}")
-    if result.verdict is not Verdict.PASSED:
-        pytest.fail(failure_message(judged), pytrace=False)
 
 
 def harness_of(config: pytest.Config) -> Harness:

@@ -123,8 +123,8 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
     stored = sum(environments.exists(case.agent, case.repository) for case in cases if case.agent)
     skipped = len(wanted) - len(applicable)
     return (
-        f"researchenv: {len(cases) - stored} environments to build, {stored} to reuse; "
-        f"{len(applicable)} tiers to judge, {skipped} not applicable"
+        f"researchenv: environments: {len(cases) - stored} to build, {stored} to reuse; "
+        f"tiers: {len(applicable)} to judge, {skipped} not applicable"
     )
 
 

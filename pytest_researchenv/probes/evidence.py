@@ -87,7 +87,9 @@ def read_outputs(archive: IO[bytes] | None, folder: str) -> Outputs:
     parent = PurePosixPath(folder).parent
     try:
         with tarfile.open(fileobj=archive, mode="r|") as tar:
-            for member in tar:
+            while member := tar.next():
+                # tarfile keeps every entry for random access: folders and links would add up without a limit.
+                tar.members = []  # type: ignore[attr-defined] # Left out of the stubs.
                 if not member.isreg():
                     continue
                 streamed += member.size
@@ -98,7 +100,9 @@ def read_outputs(archive: IO[bytes] | None, folder: str) -> Outputs:
                 if stream is not None and kept + member.size <= MAX_BYTES:
                     content = stream.read()
                     kept += member.size
-                files[str(parent / member.name)] = OutputFile(member.size, content)
+                # Bytes that are no UTF-8 come as lone surrogates, which no record can hold.
+                name = member.name.encode(errors="surrogateescape").decode(errors="replace")
+                files[str(parent / name)] = OutputFile(member.size, content)
     except tarfile.TarError as error:
         return Outputs(files, f"the output folder could not be read to its end: {error}")
     return Outputs(files)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_researchenv.fixtures import check
+from pytest_researchenv import check
 
 
 if TYPE_CHECKING:

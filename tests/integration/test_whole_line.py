@@ -152,7 +152,7 @@ def test_one_tier_again_starts_no_agent(first: Ran, workplace: Run) -> None:
 
     assert again.outcomes == {"C1 oracle-plain": "passed", "C1 oracle-needy": "passed"}
     assert again.attempts() == before
-    assert "0 environments to build, 2 to reuse; 2 tiers to judge" in again.text
+    assert "environments: 0 to build, 2 to reuse; tiers: 2 to judge" in again.text
     assert (first.folder / "researchenv-results/default/oracle/tiny/plain/attempt-001/C1-002.json").exists()
 
 

@@ -239,14 +239,14 @@ def test_a_damaged_record_stops_its_own_tests_only(suite: pytest.Pytester) -> No
     result = suite.runpytest_subprocess("mine", "--researchenv-agent=oracle")
 
     result.assert_outcomes(passed=3, failed=2, skipped=1, errors=2)
-    result.stdout.fnmatch_lines(["researchenv: 3 environments to build, 1 to reuse; 8 tiers to judge, 0 not*"])
+    result.stdout.fnmatch_lines(["researchenv: environments: 3 to build, 1 to reuse; tiers: 8 to judge, 0 not*"])
 
 
 def test_the_plan_is_shown_by_a_verbose_listing(suite: pytest.Pytester) -> None:
     """`--collect-only -v` says what a run would do, and does nothing."""
     result = suite.runpytest_subprocess("mine", "--researchenv-agent=oracle", "--collect-only", "-v")
 
-    result.stdout.fnmatch_lines(["researchenv: 4 environments to build, 0 to reuse; 8 tiers to judge, 0 not*"])
+    result.stdout.fnmatch_lines(["researchenv: environments: 4 to build, 0 to reuse; tiers: 8 to judge, 0 not*"])
 
 
 def test_a_probes_time_is_counted_once(suite: pytest.Pytester) -> None:

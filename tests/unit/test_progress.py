@@ -78,7 +78,7 @@ output = ["done"]
 """
 
 TESTS = """
-from pytest_researchenv.fixtures import check
+from pytest_researchenv import check
 
 def test_c0_static_imports(c0):
     print("printed by the test")

@@ -205,10 +205,10 @@ def test_memory_does_not_grow_with_untracked_files(tree: Tree) -> None:
     """Entries are let go of as they pass; tarfile alone would keep some 600 bytes of each."""
     tracemalloc.start()
     try:
-        changed_paths(io.BufferedReader(Endless(2_000)), tree)
+        changed_paths(io.BufferedReader(Endless(1_000)), tree)
         _, few = tracemalloc.get_traced_memory()
         tracemalloc.reset_peak()
-        changed_paths(io.BufferedReader(Endless(40_000)), tree)
+        changed_paths(io.BufferedReader(Endless(12_000)), tree)
         _, many = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -281,3 +281,13 @@ class TestDecisiveLine:
     def test_it_is_cut(self) -> None:
         """It goes into one line of a report."""
         assert len(decisive_line("x" * 10_000)) == 500
+
+
+def test_a_name_that_is_no_text_can_be_recorded() -> None:
+    """Any bytes may be a file's name; a result that holds it must still become JSON."""
+    name = b"out/\xff\xfe.json".decode(errors="surrogateescape")
+    outputs = read_outputs(_archive((tarfile.TarInfo(name), b"{}")), "/probes/out")
+
+    (path,) = outputs.files
+    assert path.encode() == "/probes/out/��.json".encode()
+    assert [found for found, _ in outputs.matching("/probes/out/*.json")] == [path]
