@@ -1,9 +1,12 @@
 """C0, static imports: can every import of the pinned tree be resolved in the environment?
 
-The published figure comes from pyright's `reportMissingImports` alone. The verdict is stricter (stubs without their
-package count as missing, nothing can be silenced, an agent's stand-in is no package) and fairer (what the environment's
-interpreter finds is not missing, whatever pyright says, provided that it is seen from outside; what no environment can
-satisfy is named in `repo.toml`).
+The published figure comes from pyright's `reportMissingImports` alone. The verdict is stricter (stubs and folders
+without code count as missing, nothing can be silenced, an agent's stand-in is no package) and fairer (what the
+environment's interpreter finds is not missing, whatever pyright says, provided that it is seen from outside; what no
+environment can satisfy is named in `repo.toml`).
+
+What pyright resolves outside the tree has to be found by the interpreter, too. The standard library is left to pyright,
+which knows it by version: much of it exists on some platforms only, and is imported where it does.
 
 Only top-level names are judged. A missing submodule of a package that is there counts in the published figure and is
 recorded as `missing_submodules`: version-guarded imports of both an old and a new place are common, and whether the
@@ -13,19 +16,20 @@ code runs is for the tiers above to say.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from importlib import resources
 
 from pytest_researchenv.errors import InfrastructureError, SandboxError
 from pytest_researchenv.model import Cause, Tier, TierResult, TierSpec, Verdict
-from pytest_researchenv.probes.imports import ImportScan, scan_files
+from pytest_researchenv.probes.imports import ImportScan, OwnModules, scan_files
 from pytest_researchenv.probes.launch import Broken, attempt_labels, attempted, restored
-from pytest_researchenv.probes.lookup import Lookup, LookupFailedError, Question, parse_lookup
-from pytest_researchenv.probes.outside import Outside
+from pytest_researchenv.probes.lookup import Lookup, LookupFailedError, Question, parse_lookup, printable
+from pytest_researchenv.probes.outside import Outside, standard_library
 from pytest_researchenv.probes.protocol import ProbeTask
 from pytest_researchenv.probes.pyright import (
     MISSING,
+    Diagnostic,
     PyrightError,
     PyrightReport,
     analysed,
@@ -33,6 +37,8 @@ from pytest_researchenv.probes.pyright import (
     configuration,
     heap_exhausted,
     parse_report,
+    plain_path,
+    renamed,
 )
 from pytest_researchenv.probes.reported import Unreported, reported_python
 from pytest_researchenv.probes.world import Interpreter, probe_environment
@@ -59,6 +65,14 @@ _NODE_OPTIONS = "--max-old-space-size=8192"
 #: How many names a reason lists.
 _LISTED = 10
 
+#: Modules that exist for type checkers alone.
+_CHECKERS_ONLY = frozenset({"_typeshed"})
+
+#: Characters of one entry of a result; paths may have 4096.
+_LONGEST_REASON = 5000
+
+_NO_CODE = "no code, only stubs or a folder"
+
 
 class _BrokenEnvironmentError(Exception):
     """The environment is at fault, and the message says how."""
@@ -77,6 +91,7 @@ class _Findings:
         stand_ins: names that count and are only found in an untracked file of the repository → that file.
         published: names of the published figure.
         submodules: dotted modules that pyright misses in packages that are there.
+        passed_over: what could not be read of the environment.
         decisive: pyright's first message about a name that counts.
     """
 
@@ -88,6 +103,7 @@ class _Findings:
     stand_ins: Mapping[str, str]
     published: tuple[str, ...]
     submodules: tuple[str, ...]
+    passed_over: tuple[str, ...]
     decisive: str
 
 
@@ -116,14 +132,33 @@ class C0Probe:
         try:
             lookup = _find_modules(task, scan, python)
             pyright = _analyse(task, scan, python)
-            doubts = _doubts(task, lookup, {item.name for item in pyright.diagnostics})
+            own = OwnModules.of(task.tree.root, task.tree.files)
+            beyond = _beyond(scan, own, pyright, lookup.version)
+            doubts = _doubts(task, lookup, beyond.union(item.name for item in pyright.diagnostics))
+            hollow = beyond.difference(lookup.modules).union(beyond.intersection(doubts))
+            # Not all of it need count: pyright says nothing of what is imported where it sees that no code runs.
+            unmet = _analyse(task, scan, python, hidden=hollow).diagnostics if hollow else ()
         except _BrokenEnvironmentError as broken:
             return _failed(Cause.BROKEN_ENVIRONMENT, str(broken))
-        return _verdict(_findings(task, scan, lookup, pyright, doubts), task.settings.get("c0_max_missing", 0.0))
+        unmet = tuple(item for item in unmet if item.name in hollow)
+        judged = [item for item in (*pyright.diagnostics, *unmet) if not own.satisfy(item.name, item.path)]
+        findings = _findings(task, scan, lookup, pyright, judged=judged, doubts=doubts)
+        return _verdict(findings, task.settings.get("c0_max_missing", 0.0))
 
 
 def _failed(cause: Cause, reason: str) -> TierResult:
-    return TierResult(Tier.C0, Verdict.FAILED, cause, reason)
+    return TierResult(Tier.C0, Verdict.FAILED, cause, printable(reason, _LONGEST_REASON))
+
+
+def _beyond(scan: ImportScan, own: OwnModules, pyright: PyrightReport, version: str) -> frozenset[str]:
+    """Names of which pyright misses nothing, and that neither the tree nor the standard library satisfies."""
+    known = _CHECKERS_ONLY | standard_library(version) | {item.name for item in pyright.diagnostics}
+    foreign = {
+        name
+        for name, files in scan.importers.items()
+        if any(analysed(file) and not own.satisfy(name, file) for file in files)
+    }
+    return frozenset(foreign - known)
 
 
 # --- observing --------------------------------------------------------------------------------------------
@@ -184,13 +219,20 @@ def _doubts(task: ProbeTask, lookup: Lookup, names: Collection[str]) -> dict[str
     return {name: doubt for name, doubt in found.items() if doubt}
 
 
-def _analyse(task: ProbeTask, scan: ImportScan, python: str) -> PyrightReport:
-    """Pyright's report on the snapshot; if there is none, find out who is to blame."""
+def _analyse(task: ProbeTask, scan: ImportScan, python: str, *, hidden: Collection[str] = frozenset()) -> PyrightReport:
+    """Pyright's report on the snapshot; if there is none, find out who is to blame.
+
+    Args:
+        task: what is judged.
+        scan: what its tree imports.
+        python: the reported interpreter.
+        hidden: names that pyright is to miss wherever it sees that they are imported.
+    """
     base = replace(task, environment=replace(task.environment, image=task.environment.base_image, changed=()))
 
     def control() -> None:
         try:
-            _pyright(base, scan, python)
+            _pyright(base, scan, python, hidden)
         except (SandboxError, PyrightError) as error:
             raise InfrastructureError(
                 f"pyright runs neither in the environment nor in the base image {base.environment.image}: {error}. "
@@ -198,7 +240,7 @@ def _analyse(task: ProbeTask, scan: ImportScan, python: str) -> PyrightReport:
             ) from error
 
     try:
-        report = attempted(task, lambda: _pyright(task, scan, python), control=control)
+        report = attempted(task, lambda: _pyright(task, scan, python, hidden), control=control)
     except PyrightError as error:
         control()
         report = Broken(str(error))
@@ -207,8 +249,9 @@ def _analyse(task: ProbeTask, scan: ImportScan, python: str) -> PyrightReport:
     return report
 
 
-def _pyright(task: ProbeTask, scan: ImportScan, python: str) -> PyrightReport:
+def _pyright(task: ProbeTask, scan: ImportScan, python: str, hidden: Collection[str]) -> PyrightReport:
     folder = _new_folder()
+    prefix = f"absent_{secrets.token_hex(8)}_" if hidden else ""
     tier = task.repository.tiers.get(Tier.C0, TierSpec())
     spec = ContainerSpec(
         image=task.environment.image,
@@ -222,17 +265,22 @@ def _pyright(task: ProbeTask, scan: ImportScan, python: str) -> PyrightReport:
         limits=_LIMITS,
         labels=attempt_labels(task),
     )
-    files = {f"{folder}/{path}": content for path, content in _analysed_files(task).items()}
+    sources = _sources(task)
+    importers = {path for name in hidden for path in scan.importers[name]}
+    files = {f"{folder}/{plain_path(path)}": renamed(text, hidden, prefix) for path, text in sources.items()}
+    targets = [path for path in scan.files if analysed(path) and (not hidden or path in importers)]
+    include = [plain_path(path) for path in targets] if hidden else ["."]
+    files[f"{folder}/pyrightconfig.json"] = configuration(include).encode()
     completed = _run(task, spec, files, timeout_s=max(_TIMEOUT_S, tier.timeout_s))
     _check_limits(completed, spec)
     if completed.termination is not Termination.EXITED:
         raise PyrightError(f"pyright {completed.how}")
     if completed.output.omitted:
         raise PyrightError(f"pyright printed {completed.output.total} bytes, more than can be read")
-    report = parse_report(completed.output.text(), completed.exit_code, folder=folder)
-    expected = sum(map(analysed, scan.files))
-    if report.files < expected:
-        raise PyrightError(f"pyright analysed {report.files} of {expected} files")
+    paths = {plain_path(path): path for path in sources}
+    report = parse_report(completed.output.text(), completed.exit_code, folder=folder, paths=paths, prefix=prefix)
+    if report.files < len(targets):
+        raise PyrightError(f"pyright analysed {report.files} of {len(targets)} files")
     return report
 
 
@@ -272,34 +320,41 @@ def _new_folder() -> str:
     return f"/researchenv-c0-{secrets.token_hex(8)}"
 
 
-def _analysed_files(task: ProbeTask) -> dict[str, bytes]:
-    """The tracked Python files without suppressions, and our configuration; no links."""
-    paths = [task.tree.root / path for path in task.tree.files if path.endswith(".py")]
-    files = {
-        path.relative_to(task.tree.root).as_posix(): blank_suppressions(path.read_bytes())
-        for path in paths
+def _sources(task: ProbeTask) -> dict[str, bytes]:
+    """The tracked Python files without suppressions; no links."""
+    paths = {path: task.tree.root / path for path in task.tree.files if path.endswith(".py")}
+    return {
+        name: blank_suppressions(path.read_bytes())
+        for name, path in paths.items()
         if path.is_file() and not path.is_symlink()
     }
-    return files | {"pyrightconfig.json": configuration().encode()}
 
 
 # --- deciding ---------------------------------------------------------------------------------------------
 
 
 def _findings(
-    task: ProbeTask, scan: ImportScan, lookup: Lookup, pyright: PyrightReport, doubts: Mapping[str, str]
+    task: ProbeTask,
+    scan: ImportScan,
+    lookup: Lookup,
+    pyright: PyrightReport,
+    *,
+    judged: Collection[Diagnostic],
+    doubts: Mapping[str, str],
 ) -> _Findings:
-    absolute = [item for item in pyright.diagnostics if not item.relative]
     # Files that our parser cannot read are not in the total, so what pyright finds in them cannot be missing from it.
-    reported = {item.name: item for item in reversed(absolute) if item.path not in scan.unparsable}
+    counted = [item for item in judged if not item.relative and item.path not in scan.unparsable]
+    reported = {item.name for item in counted}
+    resolved = reported.difference(item.name for item in pyright.diagnostics)
     stand_ins = _stand_ins(task, lookup)
     claims = {name: doubts[name] for name in sorted(reported) if name in doubts and name not in stand_ins}
-    missing = {name: "" for name in reported if name not in lookup.modules} | claims
+    missing = {name: _NO_CODE if name in resolved else "" for name in reported if name not in lookup.modules} | claims
     # pyright itself follows an editable install into the repository's folder, and finds the stand-in there.
     missing |= {name: f"only an untracked stand-in, {path}" for name, path in stand_ins.items()}
     exempt = task.repository.imports.unsatisfiable
     counts = {name: missing[name] for name in sorted(missing) if name not in exempt}
     found = [name for name in sorted(reported) if name not in missing]
+    absolute = [item for item in pyright.diagnostics if not item.relative]
     return _Findings(
         scan=scan,
         missing=counts,
@@ -309,7 +364,8 @@ def _findings(
         stand_ins={name: note for name, note in counts.items() if name in stand_ins},
         published=tuple(sorted({item.name for item in absolute if item.rule == MISSING})),
         submodules=tuple(sorted({item.module for item in absolute if "." in item.module and item.name in found})),
-        decisive=next((str(item) for item in absolute if item.name in counts), ""),
+        passed_over=tuple(lookup.passed_over),
+        decisive=next((str(item) for item in counted if item.name in counts), ""),
     )
 
 
@@ -338,17 +394,23 @@ def _verdict(findings: _Findings, most: float) -> TierResult:
         tier=Tier.C0,
         verdict=Verdict.PASSED if passed else Verdict.FAILED,
         cause=Cause.NONE if passed else Cause.MISSING_IMPORTS,
-        reason=reason,
-        decisive="" if passed else findings.decisive,
+        reason=printable(reason, _LONGEST_REASON),
+        decisive="" if passed else printable(findings.decisive, _LONGEST_REASON),
         evidence={
-            "missing": list(findings.missing),
-            "missing_published": list(findings.published),
-            "missing_submodules": list(findings.submodules),
+            "missing": _printable(findings.missing),
+            "missing_published": _printable(findings.published),
+            "missing_submodules": _printable(findings.submodules),
             "total": total,
-            "unsatisfiable": list(findings.exempt),
-            "runtime_only": [f"{name}: {where}" for name, where in findings.runtime_only.items()],
-            "stand_ins": [f"{name}: {note}" for name, note in findings.stand_ins.items()],
-            "claims": [f"{name}: {note}" for name, note in findings.claims.items()],
-            "unparsable": list(findings.scan.unparsable),
+            "unsatisfiable": _printable(findings.exempt),
+            "runtime_only": _printable(f"{name}: {where}" for name, where in findings.runtime_only.items()),
+            "stand_ins": _printable(f"{name}: {note}" for name, note in findings.stand_ins.items()),
+            "claims": _printable(f"{name}: {note}" for name, note in findings.claims.items()),
+            "unparsable": _printable(findings.scan.unparsable),
+            "passed_over": _printable(findings.passed_over),
         },
     )
+
+
+def _printable(items: Iterable[str]) -> list[str]:
+    """Names of a hostile tree and environment, as results may hold them."""
+    return [printable(item, _LONGEST_REASON) for item in items]

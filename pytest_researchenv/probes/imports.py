@@ -21,7 +21,7 @@ from pytest_researchenv._git import read_git, tracked_files
 from pytest_researchenv.errors import SourceError
 
 
-__all__ = ["EXCLUDED", "ImportScan", "counted", "scan_files", "scan_folder", "scan_git"]
+__all__ = ["EXCLUDED", "ImportScan", "OwnModules", "counted", "scan_files", "scan_folder", "scan_git"]
 
 #: Folders whose files do not count, at any depth.
 EXCLUDED = frozenset(
@@ -61,6 +61,39 @@ class ImportScan:
     def names(self) -> tuple[str, ...]:
         """The distinct imported top-level names, sorted; their number is the published total."""
         return tuple(sorted(self.importers))
+
+
+@dataclass(frozen=True, slots=True)
+class OwnModules:
+    """Which imports a tree satisfies by itself.
+
+    As pyright and a script that is run have it, a module or package is looked for in the importing file's folder and
+    every folder above it, and in `src`.
+
+    Attributes:
+        places: folder, relative to the tree, and the name of a module or package in it.
+    """
+
+    places: frozenset[tuple[str, str]]
+
+    @classmethod
+    def of(cls, root: Path, paths: Iterable[str]) -> OwnModules:
+        """Those of a tree's files, wherever they lie, and of links in it to something that is in it."""
+        places = set()
+        for path in paths:
+            pure = PurePosixPath(path)
+            link = (root / path).is_symlink()
+            if link and not _leads_inside(root / path, root):
+                continue
+            if pure.suffix == ".py" or link:
+                places.add((str(pure.parent), pure.name.removesuffix(".py")))
+                places.update((str(folder.parent), folder.name) for folder in pure.parents if folder.name)
+        return cls(frozenset(places))
+
+    def satisfy(self, name: str, importer: str) -> bool:
+        """Whether a top-level name that a file of the tree imports is in the tree."""
+        folders = [str(folder) for folder in PurePosixPath(importer).parents]
+        return any((folder, name) in self.places for folder in (*folders, "src"))
 
 
 def scan_folder(root: Path) -> ImportScan:
@@ -169,6 +202,10 @@ def _walk(root: Path) -> Iterator[str]:
 
 def _is_regular(path: Path) -> bool:
     return path.is_file() and not path.is_symlink()
+
+
+def _leads_inside(link: Path, root: Path) -> bool:
+    return link.exists() and link.resolve().is_relative_to(root.resolve())
 
 
 def _read(path: Path) -> bytes:

@@ -13,12 +13,12 @@ import sys
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError, model_validator
 
 
-__all__ = ["Lookup", "LookupFailedError", "Module", "Question", "parse_lookup"]
+__all__ = ["Lookup", "LookupFailedError", "Module", "Question", "parse_lookup", "printable"]
 
 #: Folders that installers fill; what lies there is no stand-in, even where the environment is in the repository.
 _SITE = frozenset({"site-packages", "dist-packages"})
@@ -54,6 +54,12 @@ class Module(BaseModel):
     native: bool
     owner: str
 
+    @model_validator(mode="after")
+    def _paired(self) -> Self:
+        if len(self.files) != len(self.real):
+            raise ValueError(f"{len(self.files)} files have {len(self.real)} real paths")
+        return self
+
     def __str__(self) -> str:
         return f"{self.finder} {self.origin}".rstrip()
 
@@ -88,6 +94,7 @@ class Lookup(BaseModel):
         version: of the interpreter.
         editable: folders of editable installs.
         modules: top-level name → what was found; names that it does not find are absent.
+        passed_over: distributions and finders that could not be read or asked, and why.
     """
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
@@ -95,6 +102,7 @@ class Lookup(BaseModel):
     version: Annotated[str, StringConstraints(pattern=r"^\d+\.\d+\.\S+$")]
     editable: list[str]
     modules: dict[str, Module]
+    passed_over: list[str] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +155,25 @@ def parse_lookup(output: str, question: Question) -> Lookup:
         raise LookupFailedError(f"the interpreter's answer is malformed: {error.errors()[0]['msg']}") from error
     surplus = set(lookup.modules).difference(question.names, question.controls)
     if surplus:
-        raise LookupFailedError(f"the interpreter's answer holds names that were not asked for: {min(surplus)}")
+        name = printable(min(surplus))
+        raise LookupFailedError(f"the interpreter's answer holds names that were not asked for: {name}")
     return lookup
+
+
+def printable(text: str, most: int = 200) -> str:
+    """What a hostile interpreter or a file's name says, fit for a reason: one line of text that can be encoded.
+
+    Args:
+        text: control characters in it become escapes, and so do bytes of a path that are no text.
+        most: how many characters are left.
+    """
+    return "".join(letter if letter.isprintable() else _escaped(letter) for letter in text[:most])[:most]
+
+
+def _escaped(letter: str) -> str:
+    if 0xDC80 <= ord(letter) <= 0xDCFF:  # noqa: PLR2004 - where PEP 383 keeps bytes
+        return f"\\x{ord(letter) - 0xDC00:02x}"
+    return letter.encode("unicode_escape").decode()
 
 
 def _made_up(names: Collection[str]) -> tuple[str, ...]:
@@ -178,4 +203,4 @@ def _below(path: str, folder: str) -> str:
 
 def _last_line(output: str) -> str:
     lines = output.strip().splitlines()
-    return lines[-1][:200] if lines else "(nothing printed)"
+    return printable(lines[-1]) if lines else "(nothing printed)"

@@ -22,11 +22,11 @@ from typing import IO, final
 from stdlib_list import short_versions, stdlib_list
 
 from pytest_researchenv.errors import SandboxError
-from pytest_researchenv.probes.lookup import Module
+from pytest_researchenv.probes.lookup import Module, printable
 from pytest_researchenv.sandbox.protocol import Container
 
 
-__all__ = ["Outside"]
+__all__ = ["Outside", "standard_library"]
 
 #: Looks at one snapshot. One takes 5 to 90 ms; an honest module needs one, one behind a link some ten.
 _MOST_LOOKS = 2000
@@ -74,8 +74,9 @@ class Outside:
 
     def __init__(self, container: Container, version: str) -> None:
         self._container = container
-        self._stdlib = _standard_library(version)
+        self._stdlib = standard_library(version)
         self._looks = 0
+        self._seen: dict[str, _Entry | None] = {}
         self._archives: dict[str, Collection[str]] = {"": ()}
 
     def doubt(self, name: str, module: Module) -> str:
@@ -84,7 +85,7 @@ class Outside:
         Raises:
             SandboxError: the engine refuses to read.
         """
-        claim = f"only finder {_shown(module.finder)} claims it"
+        claim = f"only finder {printable(module.finder)} claims it"
         if module.origin in ("built-in", "frozen"):
             return "" if name in self._stdlib else f"{claim}, as {module.origin}"
         # Of a namespace package, the origin is a folder, and the files are what is in it.
@@ -93,10 +94,10 @@ class Outside:
         if not paths:
             return f"{claim}, and names no file"
         if not fitting:
-            return f"{claim}: {_shown(paths[-1])} is no module of that name"
+            return f"{claim}: {printable(paths[-1])} is no module of that name"
         if any(self._is_module(path) for path in fitting[:_CANDIDATES]):
             return ""
-        return f"{claim}: there is no module {_shown(fitting[0])}"
+        return f"{claim}: there is no module {printable(fitting[0])}"
 
     def _is_module(self, path: str) -> bool:
         entry = self._look(path)
@@ -126,16 +127,19 @@ class Outside:
 
     def _look(self, path: str) -> _Entry | None:
         """What is at a path; the last component is not followed. The engine follows the others, below its root."""
+        if path in self._seen:
+            return self._seen[path]
         self._looks += 1
         if self._looks > _MOST_LOOKS or not _readable(path):
             return None
         with self._opened(path) as found:
-            if found is None:
-                return None
-            member, content = found
-            if content is not None:
-                return _Entry(regular=True, head=content.read(_HEAD_BYTES))
-            return _Entry(link=member.linkname if member.issym() else "")
+            entry = None
+            if found is not None:
+                member, content = found
+                link = member.linkname if member.issym() else ""
+                entry = _Entry(link, content is not None, content.read(_HEAD_BYTES) if content else b"")
+        self._seen[path] = entry
+        return entry
 
     @contextmanager
     def _opened(self, path: str) -> Iterator[tuple[tarfile.TarInfo, IO[bytes] | None] | None]:
@@ -204,17 +208,12 @@ def _has_form(path: str, head: bytes) -> bool:
     return b"\0" not in head
 
 
-def _shown(text: str) -> str:
-    """What a hostile interpreter says, fit for a reason."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text[:200])
-
-
 def _readable(path: str) -> bool:
     return path.startswith("/") and "\0" not in path and len(path) <= _LONGEST_PATH
 
 
 @cache
-def _standard_library(version: str) -> frozenset[str]:
-    """Names of the standard library of a Python, by its minor version; of the newest known one where it is unknown."""
+def standard_library(version: str) -> frozenset[str]:
+    """Names of the standard library of a Python, on any platform, by its minor version; of the newest if unknown."""
     minor = ".".join(version.split(".")[:2])
     return frozenset(stdlib_list(minor if minor in short_versions else short_versions[-1]))

@@ -1,16 +1,20 @@
 """How C0 calls pyright, and how it reads the answer.
 
 The configuration is ours alone. Nothing in the analysed tree can silence a report: comments that do are blanked before
-the tree is handed over, and only tracked Python files are.
+the tree is handed over, and only tracked Python files are. Files whose names pyright cannot take get others.
 """
 
 from __future__ import annotations
 
+import ast
+import hashlib
 import io
 import json
+import os
 import re
 import tokenize
-from collections.abc import Sequence
+import warnings
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -27,6 +31,8 @@ __all__ = [
     "configuration",
     "heap_exhausted",
     "parse_report",
+    "plain_path",
+    "renamed",
 ]
 
 MISSING = "reportMissingImports"
@@ -37,6 +43,12 @@ _SUPPRESSION = re.compile(r"type:\s*ignore|pyright:", re.IGNORECASE)
 
 #: pyright 1.1.414, English: `Import "yaml" could not be resolved from source`.
 _MESSAGE = re.compile(r'Import "([^"]+)" could not be resolved')
+
+#: Names that pyright passes over, whatever is configured.
+_PASSED_OVER = re.compile(r"\.|__editable__\.")
+
+#: Where the module's name starts in `from name import …`.
+_FROM = re.compile(rb"from(?:\s|\\\r?\n)+")
 
 #: Exit codes: 0 no error, 1 errors found; 2 and above are pyright's own failures.
 _EXIT_CODES = (0, 1)
@@ -99,11 +111,28 @@ def analysed(path: str) -> bool:
     Whatever is configured, pyright 1.1.414 passes over `**/.*` and `**/__editable__.*`. Files there, mostly scripts of
     a continuous integration, are in the total and can never be missing, in the published figure as well as here.
     """
-    return counted(path) and not any(part.startswith((".", "__editable__.")) for part in PurePosixPath(path).parts)
+    return counted(path) and not any(_PASSED_OVER.match(part) for part in PurePosixPath(path).parts)
 
 
-def configuration() -> str:
-    """The `pyrightconfig.json` that is put beside the tree.
+def plain_path(path: str) -> str:
+    """The path under which pyright gets a file: each part that it could misread becomes a name of its own.
+
+    Names that are no UTF-8 are not read by node, and others mean something in its addresses and patterns. What is an
+    identifier stays, so imports find what they found before.
+    """
+    return "/".join(_plain_part(part) for part in path.split("/"))
+
+
+def _plain_part(part: str) -> str:
+    if f"_{re.sub('[ .-]', '_', part)}".isidentifier():
+        return part
+    passed_over = _PASSED_OVER.match(part)
+    digest = hashlib.sha256(os.fsencode(part)).hexdigest()[:24]
+    return f"{passed_over[0] if passed_over else ''}odd_{digest}{'.py' if part.endswith('.py') else ''}"
+
+
+def configuration(include: Sequence[str] = (".",)) -> str:
+    """The `pyrightconfig.json` that is put beside the tree, to analyse all of it, or some files.
 
     Type checking is off and only the two import rules are on. The folder that holds the file is the root, so imports
     resolve from the root, from `src`, and from the importing script's own folder, as when it is run.
@@ -112,7 +141,7 @@ def configuration() -> str:
     missing submodule from an attribute made at run time, and the top-level name is there anyway.
     """
     settings = {
-        "include": ["."],
+        "include": [*include],
         "exclude": [f"**/{name}" for name in sorted(EXCLUDED)],
         "stubPath": ".researchenv-no-stubs",
         "typeCheckingMode": "off",
@@ -149,13 +178,55 @@ def blank_suppressions(source: bytes) -> bytes:
     return "".join(lines).encode(encoding) if blanked else source
 
 
-def parse_report(output: str, exit_code: int, *, folder: str) -> PyrightReport:
+def renamed(source: bytes, names: Collection[str], prefix: str) -> bytes:
+    """The source with some top-level names that it imports absolutely put behind a prefix, in import statements only.
+
+    What cannot be parsed comes back as it was.
+    """
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
+        text = source.decode(encoding)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
+    except (SyntaxError, ValueError, LookupError, RecursionError, MemoryError):
+        return source
+    # Positions in a syntax tree are lines, and bytes of UTF-8 in them.
+    lines = [line.encode() for line in io.StringIO(text, newline="")]
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line))
+    content = b"".join(lines)
+    for position in sorted((starts[row - 1] + column for row, column in _imports(tree, names)), reverse=True):
+        keyword = _FROM.match(content, position)
+        start = keyword.end() if keyword else position
+        content = content[:start] + prefix.encode() + content[start:]
+    return content.decode().encode(encoding)
+
+
+def _imports(tree: ast.AST, names: Collection[str]) -> list[tuple[int, int]]:
+    """Where some top-level names are imported: of `import …` the name, of `from …` the statement."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            aliases = [alias for alias in node.names if alias.name.partition(".")[0] in names]
+            found += [(alias.lineno, alias.col_offset) for alias in aliases]
+        elif isinstance(node, ast.ImportFrom) and not node.level and (node.module or "").partition(".")[0] in names:
+            found.append((node.lineno, node.col_offset))
+    return found
+
+
+def parse_report(
+    output: str, exit_code: int, *, folder: str, paths: Mapping[str, str] | None = None, prefix: str = ""
+) -> PyrightReport:
     """Read what `pyright --outputjson` printed.
 
     Args:
         output: stdout and stderr together.
         exit_code: pyright's.
         folder: absolute path of the analysed folder.
+        paths: path under which pyright got a file → the file's own path.
+        prefix: what some names were put behind; it is taken away again.
 
     Raises:
         PyrightError: it failed, or its output is not what this version prints.
@@ -170,7 +241,7 @@ def parse_report(output: str, exit_code: int, *, folder: str) -> PyrightReport:
         return PyrightReport(
             version=str(answer["version"]),
             files=int(answer["summary"]["filesAnalyzed"]),
-            diagnostics=tuple(_diagnostics(answer["generalDiagnostics"], folder)),
+            diagnostics=tuple(_diagnostics(answer["generalDiagnostics"], folder, paths or {}, prefix)),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise PyrightError(f"pyright's JSON is not understood ({error!r}): {_excerpt(output[start:])}") from error
@@ -181,20 +252,23 @@ def heap_exhausted(output: str) -> bool:
     return "JavaScript heap out of memory" in output
 
 
-def _diagnostics(items: Sequence[dict[str, object]], folder: str) -> list[Diagnostic]:
+def _diagnostics(
+    items: Sequence[dict[str, object]], folder: str, paths: Mapping[str, str], prefix: str
+) -> list[Diagnostic]:
     found = []
     for item in items:
         rule = str(item.get("rule", ""))
         if rule not in (MISSING, MISSING_SOURCE):
             # Syntax errors have no rule and are reported whatever the configuration says.
             continue
-        message = str(item["message"])
+        message = str(item["message"]).replace(prefix, "")
         match = _MESSAGE.match(message)
         if match is None:
             raise ValueError(f"a message of {rule} names no import: {message!r}")
+        path = str(item["file"]).removeprefix(f"{folder}/")
         found.append(
             Diagnostic(
-                path=str(item["file"]).removeprefix(f"{folder}/"),
+                path=paths.get(path, path),
                 line=_line(item["range"]),
                 module=match.group(1),
                 rule=rule,

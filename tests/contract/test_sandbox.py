@@ -266,6 +266,19 @@ def test_a_frozen_image_does_not_change_with_its_container(engine: Engine, conta
         assert stream is None
 
 
+def test_what_was_written_is_measured(engine: Engine, container: Container, snapshot: str) -> None:
+    """Files beyond the image count, those of the image do not."""
+    assert container.written() < 1000
+
+    container.put("/", pack(("big", bytes(100_000))))
+
+    assert 100_000 <= container.written() < 101_000
+
+    container.stop()
+    with engine.sandbox.opened(ContainerSpec(container.freeze(snapshot, labels={}))) as frozen:
+        assert frozen.written() < 1000
+
+
 def test_only_a_stopped_container_is_frozen(container: Container, snapshot: str) -> None:
     """While the agent's processes run, nothing is frozen."""
     with pytest.raises(SandboxError, match="Stop it first"):

@@ -1,5 +1,7 @@
-"""Real environments: one for a small training repository, built once by its own recipe and found again by its content,
-and small ones in which C0 looks for imports, made of files.
+"""Real environments.
+
+One is for a small training repository, built once by its own recipe and found again by its content. Small ones, made of
+files, are for C0.
 """
 
 from __future__ import annotations

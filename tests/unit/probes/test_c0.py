@@ -1,13 +1,11 @@
-"""C0 without Docker: what the interpreter is asked and answers, and who is to blame."""
+"""C0 on a fake engine: who is to blame, and what counts."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import zipfile
+import os
 from collections.abc import Callable, Mapping
-from importlib import resources
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +24,6 @@ from pytest_researchenv.model import (
     Verdict,
 )
 from pytest_researchenv.probes.c0 import C0Probe
-from pytest_researchenv.probes.lookup import LookupFailedError, Module, Question, parse_lookup
 from pytest_researchenv.probes.protocol import ProbeTask, Tree
 from pytest_researchenv.sandbox.fake import (
     FakeContainer,
@@ -45,137 +42,9 @@ def found(**changes: object) -> dict[str, object]:
     return {**module, "owner": "", **changes}
 
 
-def question(*names: str, repository: str = "/w/p") -> Question:
-    """A question with a known nonce."""
-    return Question(names, repository, nonce="n0")
-
-
 def line(nonce: str = "n0", **modules: object) -> str:
     """The interpreter's answer."""
     return f"{nonce} " + json.dumps({"version": "3.11.2", "editable": [], "modules": modules})
-
-
-def test_the_interpreters_answer_is_found_among_what_it_prints() -> None:
-    """Interpreters may print at start-up."""
-    lookup = parse_lookup(f"hello\n{line(a=found())}\nbye", question("a", "b"))
-
-    assert str(lookup.modules["a"]) == "PathFinder /x/a.py"
-    assert "b" not in lookup.modules
-
-
-@pytest.mark.parametrize(
-    ("output", "match"),
-    [
-        ("", "0 answers"),
-        (line("other", a=found()), "0 answers"),
-        (f"{line()}\n{line()}", "2 answers"),
-        ("n0 []", "malformed"),
-        ("n0 {", "malformed"),
-        (line(a=found(native="no")), "malformed"),
-        (line(a=found(surplus=1)), "malformed"),
-        (line(c=found()), "not asked for: c"),
-        (line(a=found()).replace("/x/a.py", "\\ud800", 1), "malformed"),
-    ],
-)
-def test_an_answer_is_read_strictly(output: str, match: str) -> None:
-    """Another nonce, two answers, another form, more than was asked, and no text."""
-    with pytest.raises(LookupFailedError, match=match):
-        parse_lookup(output, question("a"))
-
-
-@pytest.mark.parametrize("names", [(), ("torch", "yaml", "flash_attn"), tuple(f"name{number}" for number in range(80))])
-def test_made_up_names_cannot_be_told_from_the_others(names: tuple[str, ...]) -> None:
-    """They are several, new each time, unlike one another, stand at random places, and none is marked."""
-    asked, again = question(*names), question(*names)
-    sent = json.loads(asked.text())
-
-    assert sorted(sent["names"]) == sorted([*names, *asked.controls])
-    assert len(asked.controls) >= max(4, len(names) // 4)
-    assert all(name.isidentifier() and 4 <= len(name) <= 14 for name in asked.controls)
-    assert not {*asked.controls, *again.controls} & {*names, *sys.stdlib_module_names}
-    assert asked.controls != again.controls
-    assert set(sent) == {"nonce", "names", "repository", "roots"}
-    orders = {tuple(json.loads(asked.text())["names"]) for _ in range(20)}
-    assert len(orders) > 1
-
-
-@pytest.mark.parametrize(
-    ("changes", "stand_in"),
-    [
-        ({"files": ["/w/p/a.py"], "real": ["/w/p/a.py"]}, "a.py"),
-        ({"files": ["/w/p/a.py"], "real": ["/elsewhere/x.py"]}, "a.py"),
-        ({"files": ["/opt/a.py"], "real": ["/w/p/hidden/a.py"]}, "hidden/a.py"),
-        ({"files": ["/w/p/kept.py"], "real": ["/w/p/kept.py"]}, ""),
-        ({"files": ["/w/p/a/x.py", "/w/p/a/kept.py"], "real": ["/w/p/a/x.py", "/w/p/a/kept.py"]}, ""),
-        ({"files": ["/w/p/a.so"], "real": ["/w/p/a.so"], "native": True}, ""),
-        ({"files": ["/w/p/a.py"], "real": ["/w/p/a.py"], "owner": "a"}, ""),
-        ({"files": ["/w/p/.venv/lib/python3.11/site-packages/a.py"], "real": ["/w/x"]}, ""),
-        ({"files": ["/w/p/third_party/a/a.py"], "real": ["/w/p/third_party/a/a.py"]}, ""),
-        ({"files": ["/w/project/a.py"], "real": ["/w/project/a.py"]}, ""),
-        ({"files": [], "real": []}, ""),
-    ],
-)
-def test_stand_ins_are_told_from_good_work(changes: dict[str, object], stand_in: str) -> None:
-    """A stand-in is untracked, pure Python, in the repository (by path or through a link), and nobody installed it."""
-    module = Module.model_validate(found(**changes))
-
-    place = module.untracked_in("/w/p", {"kept.py", "a/kept.py"}, ["/w/p", "/w/p/third_party/a"])
-
-    assert place == stand_in
-
-
-def ask(tmp_path: Path, names: list[str], repository: Path, *, path: str = "") -> dict[str, Any]:
-    """Run the script as containers do, on this interpreter."""
-    script = Path(str(resources.files("pytest_researchenv.probes").joinpath("inside", "find_modules.py")))
-    folder = tmp_path / "run"
-    folder.mkdir()
-    (folder / "find_modules.py").write_bytes(script.read_bytes())
-    asked = Question(tuple(names), str(repository))
-    (folder / "request.json").write_text(asked.text())
-    command = [sys.executable, str(folder / "find_modules.py"), str(folder / "request.json")]
-    done = subprocess.run(
-        command, check=True, capture_output=True, text=True, cwd=tmp_path, env={"PYTHONPATH": path} if path else None
-    )
-    return {name: module.model_dump() for name, module in parse_lookup(done.stdout, asked).modules.items()}
-
-
-def test_modules_are_found_without_being_imported(tmp_path: Path) -> None:
-    """A package that fails on import is found; folders without modules and the script itself are not."""
-    repository = tmp_path / "repository"
-    for path, text in {
-        "fails/__init__.py": "raise SystemExit(9)\n",
-        "fails/inner/fast.py": "",
-        "src/spaced/deep/module.py": "",
-        "data/train.json": "{}",
-    }.items():
-        (repository / path).parent.mkdir(parents=True, exist_ok=True)
-        (repository / path).write_text(text)
-
-    names = ["sys", "json", "pytest", "fails", "spaced", "data", "absent", "find_modules", "pytest_researchenv"]
-    modules = ask(tmp_path, names, repository)
-
-    assert sorted(modules) == ["fails", "json", "pytest", "pytest_researchenv", "spaced", "sys"]
-    assert modules["sys"]["finder"] == "BuiltinImporter"
-    assert modules["pytest"]["owner"] == "pytest"
-    assert modules["fails"]["files"] == [f"{repository}/fails/__init__.py"] * 2 + [f"{repository}/fails/inner/fast.py"]
-    assert modules["spaced"]["files"] == [f"{repository}/src/spaced/deep/module.py"]
-
-
-def test_a_namespace_that_only_hooks_look_into_is_told_by_its_modules(tmp_path: Path) -> None:
-    """In a zipped egg no folder can be walked."""
-    egg = tmp_path / "made.egg"
-    with zipfile.ZipFile(egg, "w") as opened:
-        opened.mkdir("spaced")  # Before 3.13, Python sees no folder without an entry of its own.
-        opened.writestr("spaced/inner/__init__.py", "")
-        opened.writestr("whole/__init__.py", "")
-
-    modules = ask(tmp_path, ["spaced", "whole"], tmp_path / "repository", path=str(egg))
-
-    assert modules["spaced"]["files"] == [f"{egg}/spaced/inner/__init__.py"]
-    assert modules["whole"]["origin"] == f"{egg}/whole/__init__.py"
-
-
-# --- the probe on a fake engine ---------------------------------------------------------------------------
 
 
 def answer(*diagnostics: dict[str, Any], files: int = 1) -> str:
@@ -469,3 +338,68 @@ def test_a_lost_image_is_no_verdict(tmp_path: Path) -> None:
 
     with pytest.raises(ImageError):
         C0Probe().judge(task)
+
+
+def hollow(*, reachable: bool) -> Callable[..., tuple[int, bytes]]:
+    """A pyright that resolves everything but names that were put behind a prefix, where it sees that code runs."""
+
+    def node(files: FakeFiles, argv: tuple[str, ...], _environment: Mapping[str, str]) -> tuple[int, bytes]:
+        folder = argv[-1]
+        include = json.loads(files.read(f"{folder}/pyrightconfig.json"))["include"]
+        missing = []
+        for name in include if reachable and include != ["."] else []:
+            module = files.read(f"{folder}/{name}").decode().split()[1]
+            missing.append({**diagnostic(f'Import "{module}" could not be resolved'), "file": f"{folder}/{name}"})
+        return 1, answer(*missing, files=9).encode()
+
+    return node
+
+
+@pytest.mark.parametrize("reachable", [True, False])
+def test_what_pyright_resolves_needs_the_interpreter_where_code_runs(tmp_path: Path, *, reachable: bool) -> None:
+    """Pyright is asked again as if it resolved nothing; what it says can be read, encoded and written to a file."""
+    (tmp_path / os.fsdecode(b"caf\xe9.py")).write_text("import b\n")
+    (tmp_path / "other.py").write_text("import json\n")
+    sandbox = FakeSandbox()
+    sandbox.program(PYTHON, interpreter)
+    sandbox.program(NODE, hollow(reachable=reachable))
+
+    result = C0Probe().judge(task_on(sandbox, tmp_path, report=SelfReport(python_path=PYTHON)))
+
+    assert result.verdict is (Verdict.FAILED if reachable else Verdict.PASSED)
+    if reachable:
+        assert result.reason == "1 of 2 imports missing: b (no code, only stubs or a folder)"
+        assert result.decisive == 'caf\\xe9.py:5: Import "b" could not be resolved'
+    json.dumps(asdict(result), ensure_ascii=False).encode()
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        b"\xff\x1b[2J",
+        line("", b=found()).replace("3.11.2", "3.11.2\\u001b").encode(),
+        line("", **{"b\n\x1b": found()}).encode(),
+        line("", b=found(files=["/workspace/project/\n\x1b.py"], finder="\x1b\n")).encode(),
+        line("", b=found(finder="\x1b\n", origin="/b\n\x1b.py")).encode(),
+        line("", b=found(finder="FINDER")).replace("FINDER", "\\ud800").encode(),
+    ],
+)
+def test_whatever_an_interpreter_prints_makes_a_result_that_can_be_stored(tmp_path: Path, printed: bytes) -> None:
+    """Bytes, control characters, names with line ends, and halves of characters as JSON has them."""
+    (tmp_path / os.fsdecode(b"caf\xe9.py")).write_text("import b\nprint 'hello'\n")
+    (tmp_path / "a.py").write_text("import b\n")
+    sandbox = FakeSandbox()
+
+    def speak(files: FakeFiles, argv: tuple[str, ...], _environment: Mapping[str, str]) -> tuple[int, bytes]:
+        return 0, json.loads(files.read(argv[-1]))["nonce"].encode() + b" " + printed.strip()
+
+    missing = answer(diagnostic('Import "b" could not be resolved'), files=2).encode()
+    sandbox.program(PYTHON, speak)
+    sandbox.program(NODE, lambda _files, _argv, _environment: (1, missing))
+
+    result = C0Probe().judge(task_on(sandbox, tmp_path, report=SelfReport(python_path=PYTHON)))
+
+    assert result.verdict is Verdict.FAILED
+    assert result.reason.isprintable()
+    assert result.decisive.isprintable()
+    json.dumps(asdict(result), ensure_ascii=False).encode()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_researchenv.errors import SourceError
-from pytest_researchenv.probes.imports import scan_files, scan_folder, scan_git
+from pytest_researchenv.probes.imports import OwnModules, scan_files, scan_folder, scan_git
 
 
 def write(root: Path, files: dict[str, str | bytes]) -> None:
@@ -198,3 +198,47 @@ def test_the_scan_imports_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
 
     assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize(
+    ("name", "importer", "own"),
+    [
+        ("pkg", "main.py", True),
+        ("pkg", "scripts/deep/run.py", True),
+        ("inner", "main.py", True),
+        ("sibling", "scripts/deep/run.py", True),
+        ("above", "scripts/deep/run.py", True),
+        ("spaced", "scripts/deep/run.py", True),
+        ("run", "scripts/deep/sibling.py", True),
+        ("linked", "main.py", True),
+        ("folder", "main.py", True),
+        ("sibling", "main.py", False),
+        ("sibling", "pkg/__init__.py", False),
+        ("data", "main.py", False),
+        ("stub", "main.py", False),
+        ("README", "main.py", False),
+        ("outside", "main.py", False),
+        ("dangling", "main.py", False),
+        ("loop", "main.py", False),
+        ("scripts", "main.py", True),
+        ("", "main.py", False),
+    ],
+)
+def test_a_tree_satisfies_imports_of_what_stands_in_or_above_the_importers_folder(
+    tmp_path: Path, name: str, importer: str, *, own: bool
+) -> None:
+    """As when the importer is run as a script or belongs to a package; folders without Python are no packages."""
+    files = ["main.py", "pkg/__init__.py", "src/inner/__init__.py", "scripts/deep/run.py", "scripts/deep/sibling.py"]
+    files += ["scripts/above.py", "scripts/spaced/x/y.py", "data/x.json", "stub.pyi", "README"]
+    write(tmp_path, dict.fromkeys(files, ""))
+    links = {
+        "linked.py": "scripts/above.py",
+        "folder": "scripts/spaced",
+        "outside.py": "/etc/hostname",
+        "dangling.py": "gone.py",
+        "loop.py": "loop.py",
+    }
+    for link, target in links.items():
+        (tmp_path / link).symlink_to(target)
+
+    assert OwnModules.of(tmp_path, [*files, *links]).satisfy(name, importer) is own
