@@ -9,7 +9,7 @@ import tarfile
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
-from typing import IO
+from typing import IO, TypeVar
 
 from pytest_researchenv.agents.protocol import REPORT_PATH, Agent, AgentTask
 from pytest_researchenv.engine import Engine
@@ -27,6 +27,8 @@ __all__ = ["changed_paths", "provision"]
 
 #: Bytes that are read at once.
 _BLOCK = 1 << 20
+
+_T = TypeVar("_T")
 
 #: Most bytes of a repository's folder that are compared with the pinned tree: two minutes' reading.
 _COMPARED_BYTES = 64 * 1024**3
@@ -68,6 +70,7 @@ def provision(
         network=Network.OPEN,
         mounts=engine.mounts,
         limits=limits,
+        devices=engine.hardware.uuids,
         labels={"researchenv.attempt": str(attempt.key)},
     )
     say("starting the agent's container")
@@ -103,6 +106,7 @@ def provision(
         telemetry=dict(telemetry.numbers),
         ended=telemetry.ended,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
+        devices=len(engine.hardware.uuids),
     )
     attempt.save_environment(environment)
     return environment
@@ -165,24 +169,38 @@ def _blocks(file: IO[bytes]) -> Iterator[bytes]:
 
 
 def _take_report(container: Container, engine: Engine) -> SelfReportIntake:
-    try:
+    def read() -> SelfReportIntake:
         with container.get(REPORT_PATH) as archive:
             return read_report(archive)
+
+    try:
+        return _twice(read)
     except SandboxError as error:
         _require_working_engine(engine)
         return SelfReportIntake(report=None, problem=f"{REPORT_PATH} cannot be read from outside: {error}", raw=b"")
 
 
 def _changed(container: Container, repository: Repository, tree: Tree, engine: Engine) -> tuple[str, ...]:
-    try:
+    def compare() -> tuple[str, ...]:
         # A link above the repository would be followed in reading it, and is none any more once files are put back.
         if not all(_is_folder(container, parent) for parent in PurePosixPath(repository.workdir).parents):
             return tree.files
         with container.get(repository.workdir) as archive:
             return tree.files if archive is None else changed_paths(archive, tree)
+
+    try:
+        return _twice(compare)
     except SandboxError:
         _require_working_engine(engine)
         return tree.files
+
+
+def _twice(call: Callable[[], _T]) -> _T:
+    """Make a call once more when it fails: a hiccup of the engine must not decide about an environment for good."""
+    try:
+        return call()
+    except SandboxError:
+        return call()
 
 
 def _is_folder(container: Container, path: PurePosixPath) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -14,7 +16,7 @@ from pytest_researchenv.errors import ConfigurationError, InfrastructureError, S
 from pytest_researchenv.harness import Harness
 from pytest_researchenv.model import Cause, PathSource, Repository, Tier, TierResult, TierSpec, Verdict
 from pytest_researchenv.probes.protocol import ProbeTask
-from pytest_researchenv.sandbox.fake import FakeFiles, FakeSandbox
+from pytest_researchenv.sandbox.fake import FakeContainer, FakeFiles, FakeSandbox
 from pytest_researchenv.sandbox.protocol import Limits, Mount
 from pytest_researchenv.settings import Settings
 
@@ -328,3 +330,22 @@ def test_a_tier_without_probe_costs_no_agents_time(lab: Lab) -> None:
         lab.session().judge("fake", repository, Tier.C2)
 
     assert lab.agent.worked == 0
+
+
+def test_one_hiccup_of_the_engine_at_the_end_decides_nothing(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading the self-report fails once: it is read again, and not taken for the agent's fault for good."""
+    failures: list[str] = []
+    get = FakeContainer.get
+
+    def flaky(self: FakeContainer, path: str) -> AbstractContextManager[IO[bytes] | None]:
+        if path == REPORT_PATH and not failures:
+            failures.append(path)
+            raise SandboxError("the connection was reset")
+        return get(self, path)
+
+    monkeypatch.setattr(FakeContainer, "get", flaky)
+    environment = lab.session().judge("fake", lab.repository, Tier.C1).environment
+
+    assert failures
+    assert environment is not None
+    assert environment.report_problem == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import tarfile
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from docker.errors import ImageNotFound
 from docker.utils.proxy import ProxyConfig
 
 from pytest_researchenv.sandbox.labels import KIND, PREFIX
@@ -77,7 +79,9 @@ def image(docker_client: DockerClient, rootfs: bytes, request: pytest.FixtureReq
     context.seek(0)
     docker_client.images.build(fileobj=context, custom_context=True, tag=name, rm=True, forcerm=True)
     yield name
-    docker_client.images.remove(name)
+    # One that carries our label may have been reaped by a test that runs beside this one.
+    with contextlib.suppress(ImageNotFound):
+        docker_client.images.remove(name)
 
 
 def _config(client: DockerClient, image: str) -> dict[str, Any]:
