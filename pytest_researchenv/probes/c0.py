@@ -185,7 +185,7 @@ def _find_modules(task: ProbeTask, scan: ImportScan, python: str) -> Lookup:
         last = (output.strip().splitlines() or ["(nothing printed)"])[-1][:200]
         raise _BrokenEnvironmentError(f"{python} {completed.how}: {last}")
     try:
-        lookup = parse_lookup(output, question)
+        lookup = parse_lookup(completed.stdout.text(), question)
     except LookupFailedError as error:
         raise _BrokenEnvironmentError(f"{python}: {error}") from error
     if made_up := _doubts(task, lookup, question.controls):
@@ -278,7 +278,8 @@ def _pyright(task: ProbeTask, scan: ImportScan, python: str, hidden: Collection[
     if completed.output.omitted:
         raise PyrightError(f"pyright printed {completed.output.total} bytes, more than can be read")
     paths = {plain_path(path): path for path in sources}
-    report = parse_report(completed.output.text(), completed.exit_code, folder=folder, paths=paths, prefix=prefix)
+    printed = completed.stdout if completed.stdout.total else completed.output
+    report = parse_report(printed.text(), completed.exit_code, folder=folder, paths=paths, prefix=prefix)
     if report.files < len(targets):
         raise PyrightError(f"pyright analysed {report.files} of {len(targets)} files")
     return report

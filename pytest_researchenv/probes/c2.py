@@ -169,7 +169,7 @@ def _ask(task: ProbeTask, interpreter: Interpreter, framework: str) -> _Seen | B
     completed = attempted(task, call, control=partial(_control, task, spec))
     if isinstance(completed, Broken):
         return completed
-    return _Seen(framework, completed, read_answer(completed.output.text(), nonce), nonce)
+    return _Seen(framework, completed, read_answer(completed.stdout.text(), nonce), nonce)
 
 
 def _control(task: ProbeTask, spec: ContainerSpec) -> None:

@@ -108,13 +108,13 @@ def read_outputs(archive: IO[bytes] | None, folder: str) -> Outputs:
     return Outputs(files)
 
 
-def misses(evidence: Evidence, outputs: Outputs, text: str) -> list[str]:
+def misses(evidence: Evidence, outputs: Outputs, *texts: str) -> list[str]:
     """Compare what was demanded with what was seen.
 
     Args:
         evidence: what the suite demands, with placeholders filled in.
         outputs: what the probe wrote.
-        text: what the probe printed.
+        texts: what the probe printed: all of it as it came, and each stream alone. One of them has to match.
 
     Returns:
         One sentence for each demand that is not met; empty when all are.
@@ -124,7 +124,7 @@ def misses(evidence: Evidence, outputs: Outputs, text: str) -> list[str]:
     found += [
         f"the output does not match {pattern!r}"
         for pattern in evidence.output
-        if not re.search(pattern, text, re.MULTILINE)
+        if not any(re.search(pattern, text, re.MULTILINE) for text in texts)
     ]
     missing = [sentence for sentence in found if sentence]
     if missing and outputs.problem:

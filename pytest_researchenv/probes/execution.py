@@ -138,7 +138,8 @@ def _verdict(tier: Tier, ended: Finished, observe: Callable[[Finished], Observat
             reason=f"the probe {completed.how}",
             decisive=decisive_line(text),
         )
-    if missing := [*seen.misses, *misses(ended.evidence, ended.outputs, text)]:
+    texts = [text, *(stream.text() for stream in completed.streams)]
+    if missing := [*seen.misses, *misses(ended.evidence, ended.outputs, *texts)]:
         return replace(
             result,
             verdict=Verdict.FAILED,

@@ -177,10 +177,11 @@ def _control(task: ProbeTask) -> None:
 
 def _parse(completed: Completed, nonce: str) -> Observed | Unusable:
     """Read both answers from all that was printed."""
-    lines = completed.output.text().splitlines()
-    answers = [line.removeprefix(f"{nonce} ") for line in lines if line.startswith(f"{nonce} ")]
+    printed = completed.stdout.text().splitlines()
+    answers = [line.removeprefix(f"{nonce} ") for line in printed if line.startswith(f"{nonce} ")]
     interpreter = _answer(_Interpreter, answers[0]) if answers else None
     if interpreter is None:
+        lines = completed.output.text().splitlines()
         last = next((line.strip() for line in reversed(lines) if line.strip()), "(nothing printed)")
         reason = f"it is no Python that can be used: it {completed.how}: {last[:_SHOWN]}"
         return Unusable(reason, duration_s=completed.duration_s)

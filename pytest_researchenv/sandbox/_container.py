@@ -132,9 +132,10 @@ class DockerContainer:
         if self._argv is None:
             raise ValueError("an idle container has no command to run: create it with argv, or use exec")
         capture = Capture(capture_bytes, on_output)
+        apart = Capture(capture_bytes), Capture(capture_bytes)
         with engine_call(f"run {self._argv[0]}"):
-            stream = self._api.attach(self._id, stdout=True, stderr=True, stream=True, logs=False)
-            with Pump(stream, capture) as pump, self._watched() as disk:
+            stream = self._api.attach(self._id, stdout=True, stderr=True, stream=True, logs=False, demux=True)
+            with Pump(stream, capture, apart=apart) as pump, self._watched() as disk:
                 self._boot()
                 started = time.monotonic()
                 deadline = started + timeout_s
@@ -155,7 +156,8 @@ class DockerContainer:
             termination = Termination.OUT_OF_MEMORY
         else:
             termination = _termination(code)
-        return Completed(self._argv, termination, code, capture.result(), duration)
+        streams = tuple(one.result() for one in apart)
+        return Completed(self._argv, termination, code, capture.result(), duration, streams)
 
     def host_pids(self) -> frozenset[int]:
         """Ids of its processes on the engine's host; empty when it does not run."""

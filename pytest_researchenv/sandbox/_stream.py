@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from docker.errors import DockerException
 from requests.exceptions import RequestException
@@ -68,10 +68,20 @@ class Pump:
     what it raises reaches the caller.
     """
 
-    def __init__(self, stream: CancellableStream[bytes], capture: Capture) -> None:
+    def __init__(
+        self, stream: CancellableStream[Any], capture: Capture, *, apart: tuple[Capture, Capture] | None = None
+    ) -> None:
+        """Prepare to carry.
+
+        Args:
+            stream: the engine's stream: of bytes, or of pairs (stdout, stderr) when it was asked to tell them apart.
+            capture: takes everything, in the order it came.
+            apart: take stdout and stderr, each alone.
+        """
         self._stream = stream
         self._capture = capture
-        self._chunks: queue.Queue[bytes | None] = queue.Queue(_WAITING)
+        self._apart = apart
+        self._chunks: queue.Queue[tuple[int, bytes] | None] = queue.Queue(_WAITING)
         self._closed = threading.Event()
         self._overdue = threading.Event()
         self._thread = threading.Thread(target=self._read, name="researchenv-output", daemon=True)
@@ -121,7 +131,7 @@ class Pump:
                 continue
             if chunk is None:
                 return True
-            self._capture.feed(chunk)
+            self._feed(*chunk)
             if not finished and now - asked > _GRACE_S:
                 asked = now
                 if finished := ended():
@@ -132,11 +142,17 @@ class Pump:
         # A connection that breaks ends the stream like any other: whether the process has ended is asked elsewhere.
         with contextlib.suppress(DockerException, RequestException, ValueError):
             for chunk in self._stream:
-                if not self._put(chunk):
+                parts = chunk if isinstance(chunk, tuple) else (chunk,)
+                if not all(self._put((number, part)) for number, part in enumerate(parts) if part):
                     return
         self._put(None)
 
-    def _put(self, chunk: bytes | None) -> bool:
+    def _feed(self, number: int, part: bytes) -> None:
+        self._capture.feed(part)
+        if self._apart:
+            self._apart[number].feed(part)
+
+    def _put(self, chunk: tuple[int, bytes] | None) -> bool:
         while not self._closed.is_set():
             overdue = self._overdue.is_set()
             with contextlib.suppress(queue.Full):

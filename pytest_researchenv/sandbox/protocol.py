@@ -143,6 +143,8 @@ class Completed:
         exit_code: the status that the engine reports (128 + n for signal n as a shell has it, 137 for a kill).
         output: what it printed.
         duration_s: wall time in seconds.
+        streams: stdout and stderr, each alone, where the engine tells them apart: unbuffered writes of the two can
+            stand in the middle of each other's lines.
     """
 
     argv: tuple[str, ...]
@@ -150,11 +152,17 @@ class Completed:
     exit_code: int
     output: Captured
     duration_s: float
+    streams: tuple[Captured, ...] = ()
 
     @property
     def ok(self) -> bool:
         """Whether it ended by itself with code 0."""
         return self.termination is Termination.EXITED and self.exit_code == 0
+
+    @property
+    def stdout(self) -> Captured:
+        """Stdout alone, where the engine tells it apart; else everything."""
+        return self.streams[0] if self.streams else self.output
 
     @property
     def how(self) -> str:

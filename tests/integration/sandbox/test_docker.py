@@ -216,6 +216,18 @@ def test_a_container_that_cannot_start_is_an_error(docker_sandbox: DockerSandbox
         container.run(timeout_s=30)
 
 
+def test_stdout_and_stderr_are_also_kept_apart(docker_sandbox: DockerSandbox, base_image: str) -> None:
+    """What one of them prints in the middle of the other's line tears no line of that one alone."""
+    script = "echo -n Starting; sleep 0.2; echo -n noise >&2; sleep 0.2; echo ' training'"
+
+    with docker_sandbox.opened(ContainerSpec(base_image, argv=("sh", "-c", script))) as container:
+        completed = container.run(timeout_s=30)
+
+    assert completed.output.text() == "Startingnoise training\n"
+    assert [stream.text() for stream in completed.streams] == ["Starting training\n", "noise"]
+    assert completed.stdout.text() == "Starting training\n"
+
+
 @pytest.mark.parametrize("way", ["exec", "run"])
 def test_a_deadline_holds_for_a_process_that_never_stops_printing(
     docker_sandbox: DockerSandbox, base_image: str, way: str

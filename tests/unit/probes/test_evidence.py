@@ -291,3 +291,11 @@ def test_a_name_that_is_no_text_can_be_recorded() -> None:
     (path,) = outputs.files
     assert path.encode() == "/probes/out/��.json".encode()
     assert [found for found, _ in outputs.matching("/probes/out/*.json")] == [path]
+
+
+def test_a_pattern_may_match_one_stream_alone() -> None:
+    """Lines of stdout and stderr can be torn by each other; a working environment must not fail for that."""
+    evidence = Evidence(output=("^Starting training$",))
+
+    assert misses(evidence, _outputs(), "Startingnoise training\n", "Starting training\n", "noise") == []
+    assert misses(evidence, _outputs(), "Startingnoise training\n")
