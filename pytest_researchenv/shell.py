@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.model import Environment
-from pytest_researchenv.probes.launch import find_interpreter
+from pytest_researchenv.probes.interpreter import find_interpreter
 from pytest_researchenv.probes.world import Interpreter, probe_environment
 from pytest_researchenv.sandbox.daemon import Address, explicit_address, find
 from pytest_researchenv.sandbox.docker import DockerSandbox

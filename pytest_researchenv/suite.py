@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from pytest_researchenv._sources import STRICT
 from pytest_researchenv._suite_problems import Problem, repository_problems, suite_problems, validation_problems
 from pytest_researchenv.errors import ConfigurationError, SuiteError
-from pytest_researchenv.model import STRICT, Repository, Tier
+from pytest_researchenv.model import Repository, Tier
 
 
 if TYPE_CHECKING:

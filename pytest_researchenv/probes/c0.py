@@ -23,7 +23,8 @@ from importlib import resources
 from pytest_researchenv.errors import InfrastructureError, SandboxError
 from pytest_researchenv.model import Cause, Tier, TierResult, TierSpec, Verdict
 from pytest_researchenv.probes.imports import ImportScan, OwnModules, scan_files
-from pytest_researchenv.probes.launch import Broken, attempt_labels, attempted, restored
+from pytest_researchenv.probes.interpreter import Broken
+from pytest_researchenv.probes.launch import attempt_labels, attempted, restored
 from pytest_researchenv.probes.lookup import Lookup, LookupFailedError, Question, parse_lookup, printable
 from pytest_researchenv.probes.outside import Outside, standard_library
 from pytest_researchenv.probes.protocol import ProbeTask

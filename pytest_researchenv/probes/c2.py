@@ -24,7 +24,8 @@ from pytest_researchenv.probes.alignment import (
     without_answer,
 )
 from pytest_researchenv.probes.evidence import decisive_line
-from pytest_researchenv.probes.launch import Broken, attempt_labels, attempted, find_interpreter, restored
+from pytest_researchenv.probes.interpreter import Broken, find_interpreter
+from pytest_researchenv.probes.launch import attempt_labels, attempted, restored
 from pytest_researchenv.probes.protocol import ProbeTask
 from pytest_researchenv.probes.reported import Unreported, reported_python
 from pytest_researchenv.probes.world import Interpreter, probe_environment

@@ -10,7 +10,8 @@ from typing import NamedTuple
 from pytest_researchenv.errors import SuiteError
 from pytest_researchenv.model import Cause, Evidence, Tier, TierResult, TierSpec, Verdict
 from pytest_researchenv.probes.evidence import decisive_line, misses
-from pytest_researchenv.probes.launch import Broken, Finished, Setting, launch
+from pytest_researchenv.probes.interpreter import Broken
+from pytest_researchenv.probes.launch import Finished, Setting, launch
 from pytest_researchenv.probes.protocol import ProbeTask
 from pytest_researchenv.probes.reported import Unreported, reported_python
 from pytest_researchenv.sandbox.protocol import Completed, Termination

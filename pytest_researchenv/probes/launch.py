@@ -27,10 +27,11 @@ from typing import IO, TypeVar
 from pytest_researchenv.errors import InfrastructureError, SandboxError
 from pytest_researchenv.model import Evidence, TierSpec
 from pytest_researchenv.probes.evidence import Outputs, read_outputs
+from pytest_researchenv.probes.interpreter import Broken, find_interpreter
 from pytest_researchenv.probes.protocol import ProbeTask, Tree
 from pytest_researchenv.probes.world import Interpreter, probe_environment
 from pytest_researchenv.sandbox.gpu import DeviceUse, monitored
-from pytest_researchenv.sandbox.protocol import Completed, Container, ContainerSpec, Limits, Sandbox
+from pytest_researchenv.sandbox.protocol import Completed, Container, ContainerSpec, Limits
 from pytest_researchenv.source import tree_tar
 
 
@@ -43,7 +44,6 @@ __all__ = [
     "attempt_labels",
     "attempted",
     "files_tar",
-    "find_interpreter",
     "launch",
     "restored",
 ]
@@ -60,17 +60,6 @@ _HOLD_S = 10.0
 _LOOK_S = 0.2
 
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True)
-class Broken:
-    """The environment does not even let a probe start; the engine is not to blame.
-
-    Attributes:
-        reason: what happened, in words.
-    """
-
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,20 +368,6 @@ def restored(
         with files_tar(files or {}, folders) as archive:
             container.put("/", archive)
         yield container
-
-
-def find_interpreter(
-    sandbox: Sandbox, image: str, python: str, *, labels: Mapping[str, str] | None = None
-) -> Interpreter | Broken:
-    """Look for a reported interpreter in an image from outside, without running anything."""
-    with sandbox.opened(ContainerSpec(image=image, argv=("/bin/sh", "-c", ":"), labels=labels or {})) as container:
-        with container.get(python) as stream:
-            if stream is None:
-                return Broken(f"the reported interpreter {python} does not exist")
-        # Where Python itself looks for it, one folder above the executable's.
-        prefix = PurePosixPath(python).parent.parent
-        with container.get(str(prefix / "pyvenv.cfg")) as stream:
-            return Interpreter(python, venv="" if stream is None else str(prefix))
 
 
 @contextmanager

@@ -11,7 +11,8 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pytest_researchenv.errors import SandboxError
-from pytest_researchenv.probes.launch import Broken, attempt_labels, attempted, find_interpreter, restored
+from pytest_researchenv.probes.interpreter import Broken, find_interpreter
+from pytest_researchenv.probes.launch import attempt_labels, attempted, restored
 from pytest_researchenv.probes.protocol import ProbeTask
 from pytest_researchenv.probes.world import probe_environment
 from pytest_researchenv.sandbox.protocol import Completed, ContainerSpec

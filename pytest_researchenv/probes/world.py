@@ -6,7 +6,8 @@ interpreter is found to belong to.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 
@@ -27,10 +28,16 @@ class Interpreter:
     Attributes:
         path: absolute path, as reported. It is not resolved: a virtual environment is found by this very path.
         venv: root of the virtual environment it belongs to; empty when it belongs to none.
+        conda: root of the conda-style environment it belongs to; empty likewise.
+        cuda: root of the CUDA toolkit with a compiler that it comes with, or that the image has; empty likewise.
+        variables: what the environment's own record of variables holds.
     """
 
     path: str
     venv: str = ""
+    conda: str = ""
+    cuda: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def folder(self) -> str:
@@ -60,6 +67,7 @@ def probe_environment(
     """
     count = str(threads)
     environment = {
+        **interpreter.variables,
         "PATH": f"{interpreter.folder}:{SYSTEM_PATH}",
         "HOME": "/root",
         "LANG": "C.UTF-8",
@@ -74,6 +82,12 @@ def probe_environment(
     }
     if interpreter.venv:
         environment["VIRTUAL_ENV"] = interpreter.venv
+    if interpreter.conda:
+        name = PurePosixPath(interpreter.conda).name
+        environment |= {"CONDA_PREFIX": interpreter.conda, "CONDA_DEFAULT_ENV": name, "CONDA_SHLVL": "1"}
+    if interpreter.cuda:
+        environment["CUDA_HOME"] = interpreter.cuda
+        environment["PATH"] += f":{interpreter.cuda}/bin"
     if offline:
         environment["HF_HUB_OFFLINE"] = "1"
     if hide_devices:

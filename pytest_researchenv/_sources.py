@@ -1,0 +1,69 @@
+"""Where pinned trees come from: values, for `model.py` to hand on."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+__all__ = ["STRICT", "GitSource", "PathSource", "PypiSource", "Source"]
+
+#: Keys of a TOML or JSON object that its dataclass does not have are errors.
+STRICT = {"extra": "forbid"}
+
+
+@dataclass(frozen=True, slots=True)
+class GitSource:
+    """A commit of a Git repository.
+
+    Attributes:
+        git: URL of the repository.
+        commit: the full hash, 40 hexadecimal digits.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    git: str
+    commit: str
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[0-9a-f]{40}", self.commit):
+            raise ValueError(f"commit must be 40 hexadecimal digits, not {self.commit!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class PypiSource:
+    """A source distribution on the package index.
+
+    Attributes:
+        pypi: name of the project on the index.
+        version: exact version.
+        sha256: digest of the sdist archive, 64 hexadecimal digits.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    pypi: str
+    version: str
+    sha256: str
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[0-9a-f]{64}", self.sha256):
+            raise ValueError(f"sha256 must be 64 hexadecimal digits, not {self.sha256!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class PathSource:
+    """A folder on this machine.
+
+    Attributes:
+        path: absolute, or relative to the folder that holds the `repo.toml`.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    path: str
+
+
+Source = GitSource | PypiSource | PathSource

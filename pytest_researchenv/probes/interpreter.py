@@ -1,0 +1,78 @@
+"""What is seen of a reported interpreter from outside: that it is there, and what environment it belongs to."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from pytest_researchenv.probes.world import Interpreter
+from pytest_researchenv.sandbox.protocol import Container, ContainerSpec, Sandbox
+
+
+__all__ = ["Broken", "find_interpreter"]
+
+#: Where CUDA's own images and packages install the toolkit.
+_SYSTEM_CUDA = "/usr/local/cuda"
+
+#: Most bytes of a conda environment's state file that are read.
+_STATE_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """The environment does not even let a probe start; the engine is not to blame.
+
+    Attributes:
+        reason: what happened, in words.
+    """
+
+    reason: str
+
+
+def find_interpreter(
+    sandbox: Sandbox, image: str, python: str, *, labels: Mapping[str, str] | None = None
+) -> Interpreter | Broken:
+    """Look for a reported interpreter in an image from outside, without running anything."""
+    with sandbox.opened(ContainerSpec(image=image, argv=("/bin/sh", "-c", ":"), labels=labels or {})) as container:
+        if not _exists(container, python):
+            return Broken(f"the reported interpreter {python} does not exist")
+        # Where Python itself looks for it, one folder above the executable's.
+        prefix = str(PurePosixPath(python).parent.parent)
+        conda = _exists(container, f"{prefix}/conda-meta/history")
+        return Interpreter(
+            python,
+            venv=prefix if _exists(container, f"{prefix}/pyvenv.cfg") else "",
+            conda=prefix if conda else "",
+            cuda=next((home for home in (prefix, _SYSTEM_CUDA) if _exists(container, f"{home}/bin/nvcc")), ""),
+            variables=_conda_variables(container, prefix) if conda else {},
+        )
+
+
+def _exists(container: Container, path: str) -> bool:
+    with container.get(path) as stream:
+        return stream is not None
+
+
+def _conda_variables(container: Container, prefix: str) -> dict[str, str]:
+    """Read what `conda env config vars set` left; anything but a plain object of strings counts as nothing."""
+    with container.get(f"{prefix}/conda-meta/state") as stream:
+        if stream is None:
+            return {}
+        try:
+            with tarfile.open(fileobj=stream, mode="r|") as members:
+                member = members.next()
+                file = members.extractfile(member) if member and member.isreg() else None
+                state = json.loads(file.read(_STATE_BYTES)) if file else {}
+        except (tarfile.TarError, ValueError, RecursionError):
+            return {}
+    found = state.get("env_vars") if isinstance(state, dict) else None
+    if not isinstance(found, dict):
+        return {}
+    return {
+        name: value
+        for name, value in found.items()
+        if isinstance(value, str) and name.isidentifier() and "\0" not in value and name != "PATH"
+    }
