@@ -270,7 +270,7 @@ def _tier(repository: Repository, tier: Tier, spec: TierSpec) -> Iterator[tuple[
         yield "timeout_s", f"must be a finite number of seconds, not {spec.timeout_s}"
     yield from _placeholders(spec)
     yield from _environment(spec)
-    for key, text in (*_files(spec.evidence), *_output(spec.evidence), *_parallel(tier, spec)):
+    for key, text in (*_files(spec.evidence), *_output(tier, spec.evidence), *_parallel(tier, spec)):
         yield f"evidence.{key}", text
 
 
@@ -325,7 +325,7 @@ def _files(evidence: Evidence) -> Iterator[tuple[str, str]]:
         yield from _bounds(f"json[{index}]", demand)
 
 
-def _output(evidence: Evidence) -> Iterator[tuple[str, str]]:
+def _output(tier: Tier, evidence: Evidence) -> Iterator[tuple[str, str]]:
     for index, pattern in enumerate(evidence.output):
         try:
             demands_nothing = re.compile(pattern, re.MULTILINE).search("")
@@ -334,6 +334,9 @@ def _output(evidence: Evidence) -> Iterator[tuple[str, str]]:
         else:
             if demands_nothing:
                 yield f"output[{index}]", f"{pattern!r} matches an empty output, so it demands nothing"
+            # Tried: two ranks wrote `step 19 loss 0.3574step 19 loss 0.3574`, and a working environment failed.
+            if tier is Tier.C4 and (pattern.startswith("^") or pattern.endswith("$")):
+                yield f"output[{index}]", f"{pattern!r}: ranks tear each other's lines; leave out ^ and $"
 
 
 def _parallel(tier: Tier, spec: TierSpec) -> Iterator[tuple[str, str]]:

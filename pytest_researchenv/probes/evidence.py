@@ -33,6 +33,10 @@ _AFTERMATH = 40
 #: Exceptions by which a launcher only says that a process it started has failed.
 _LAUNCHERS = ("torch.distributed.elastic.multiprocessing.errors.ChildFailedError", "subprocess.CalledProcessError")
 _TRACEBACK = "Traceback (most recent call last):"
+#: How an exception's line begins, and what one looks like in the middle of a line.
+_NAMED = re.compile(r"[A-Za-z_][\w.]*(:|$)")
+_MENTIONED = re.compile(r"\b(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit): \S.*")
+
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 #: What launchers of several processes put before each line: `[rank0]: `, `[default1]:`.
 _RANK = re.compile(r"^\[[A-Za-z]+\d+\]: ?")
@@ -206,10 +210,18 @@ def decisive_line(text: str) -> str:
         if not exception or end - number > _AFTERMATH:
             break
         if not exception.startswith(_LAUNCHERS):
-            return exception
+            return exception if _NAMED.match(exception) else _torn(lines[start:end]) or exception
         # What the child itself said stands before it.
         end, launcher = start, launcher or exception
+    if launcher and (found := _torn(lines[max(0, end - _AFTERMATH) : end])):
+        return found
     return launcher or next((line.strip()[:_LINE_CAP] for line in reversed(lines) if re.search(r"\w", line)), "")
+
+
+def _torn(lines: list[str]) -> str:
+    """The last exception that lines name, when ranks that print at once tore each other's tracebacks."""
+    found = [match[0][:_LINE_CAP] for line in lines if (match := _MENTIONED.search(line))]
+    return next((exception for exception in reversed(found) if not exception.startswith(_LAUNCHERS)), "")
 
 
 def _exception(lines: list[str], start: int) -> tuple[int, str]:

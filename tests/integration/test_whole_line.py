@@ -205,6 +205,24 @@ def test_edited_tracked_files_are_put_back(fresh: Run, tmp_path: Path) -> None:
     assert "No module named 'tinydep'" in ran.text
 
 
+@pytest.mark.parametrize("honest", [True, False], ids=["honest", "false"])
+def test_a_false_report_fails_c5_alone(fresh: Run, tmp_path: Path, honest: bool) -> None:  # noqa: FBT001 - a parameter
+    """A claim that does not hold is a finding of C5, and changes no other tier."""
+    folder = tmp_path / "fixtures/suites/tiny/plain"
+    with (folder / "repo.toml").open("a") as file:
+        file.write("\n[tiers.C5]\n")
+    with (folder / "oracle.sh").open("a") as file:
+        file.write(
+            "" if honest else 'sed -i \'s/"python_version": .*/"python_version": "3.6.1",/\' "$RESEARCHENV_REPORT"\n'
+        )
+
+    ran = fresh("-k", "plain")
+
+    c5 = "passed" if honest else "failure"
+    assert ran.outcomes == {"C0 oracle-plain": "passed", "C1 oracle-plain": "passed", "C5 oracle-plain": c5}, ran.text
+    assert honest or "python_version: claimed" in ran.text
+
+
 def test_a_shell_opens_in_the_probes_world(first: Ran) -> None:
     """The command that a failure names runs in a copy of that environment, without network."""
     folder = first.folder / "researchenv-results/default/oracle/tiny/needy/attempt-001"

@@ -334,3 +334,11 @@ def test_44_repositories_are_read_well_within_a_second(tmp_path: Path) -> None:
 
     assert len(suite.repositories) == 44
     assert time.process_time() - begin < 0.8
+
+
+@pytest.mark.parametrize("pattern", ["^done", "done$"])
+def test_a_pattern_that_ranks_can_tear_is_refused(tmp_path: Path, pattern: str) -> None:
+    """Several ranks print into each other's lines, so a line's ends say nothing in C4."""
+    text = f'[tiers.C4]\nargv = ["x"]\nevidence = {{ parallel = "collective", output = ["{pattern}"] }}\n'
+
+    assert "ranks tear each other's lines" in problems(tmp_path, f'name = "one"\n{GIT}{text}')

@@ -299,3 +299,18 @@ def test_a_pattern_may_match_one_stream_alone() -> None:
 
     assert misses(evidence, _outputs(), "Startingnoise training\n", "Starting training\n", "noise") == []
     assert misses(evidence, _outputs(), "Startingnoise training\n")
+
+
+def test_tracebacks_that_ranks_tore_still_name_the_exception() -> None:
+    """Two processes that fail at once print into each other's lines; a person must still see why."""
+    torn = (
+        "Traceback (most recent call last):\nTraceback (most recent call last):\n"
+        '  File "a.py", line 1, in <module>\nFile "a.py", line 1, in <module>\n    main()\n'
+        "RuntimeError: no device ib7RuntimeError: no device ib7\n"
+    )
+    launcher = (
+        "Traceback (most recent call last):\ntorch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n"
+    )
+
+    assert decisive_line(torn).startswith("RuntimeError: no device ib7")
+    assert decisive_line(torn.replace("\nTraceback", "Traceback") + launcher).startswith("RuntimeError: no device ib7")
