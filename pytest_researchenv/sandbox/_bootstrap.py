@@ -22,7 +22,6 @@ from pytest_researchenv.sandbox._recipe import PACKAGES
 __all__ = ["Distribution", "bootstrap", "host_distribution", "mirror_lines"]
 
 _LIMIT_S = 1800
-_FALLBACK = {"debian": "http://deb.debian.org/debian", "ubuntu": "http://archive.ubuntu.com/ubuntu"}
 _COMPONENTS = {"debian": "main", "ubuntu": "main universe"}
 
 
@@ -76,7 +75,8 @@ def mirror_lines(wanted: Distribution, host: Distribution, apt: Path = Path("/et
     """The `deb` lines for a release, from the mirrors that this host itself uses.
 
     A host of the same family but another release has its release's name replaced. Third-party repositories have
-    other suites and are left out.
+    other suites and are left out. Nothing, where the host names no mirror of the release: mmdebstrap knows the public
+    ones.
     """
     files = [apt / "sources.list", *sorted((apt / "sources.list.d").glob("*"))]
     pairs: dict[tuple[str, str], None] = {}
@@ -87,7 +87,7 @@ def mirror_lines(wanted: Distribution, host: Distribution, apt: Path = Path("/et
             if suite in {f"{host.suite}{pocket}" for pocket in ("", "-updates", "-security")}:
                 pairs[uri, suite.replace(host.suite, wanted.suite, 1)] = None
     if wanted.suite not in {suite for _, suite in pairs}:
-        pairs[_FALLBACK[wanted.name], wanted.suite] = None
+        return ()
     # mmdebstrap takes the release itself from the first line.
     ordered = sorted(pairs, key=lambda pair: pair[1] != wanted.suite)
     return tuple(f"deb {uri} {suite} {_COMPONENTS[wanted.name]}" for uri, suite in ordered)
