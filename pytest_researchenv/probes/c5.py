@@ -21,7 +21,7 @@ from pytest_researchenv.model import (
     TierResult,
     Verdict,
 )
-from pytest_researchenv.probes.claimed import false_version, shown
+from pytest_researchenv.probes.claimed import false_version, shown, version_word
 from pytest_researchenv.probes.observed import Observed, Unusable, observe
 from pytest_researchenv.probes.protocol import ProbeTask
 from pytest_researchenv.probes.reported import Unreported, reported_python
@@ -100,7 +100,7 @@ def _versions(report: SelfReport, seen: Observed | Unusable) -> Iterator[_Judgem
         if there is None:
             observed = f"torch cannot be imported: {seen.torch_error}"
             yield Finding(FindingKind.VERSION, field, shown(claim), observed)
-        elif false_version(claim, there):
+        elif false_version(version_word(claim) if field == "python_version" else claim, there):
             yield Finding(FindingKind.VERSION, field, shown(claim), there)
         else:
             yield _holds(field, claim)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 
 from packaging.version import InvalidVersion, Version
 
 
-__all__ = ["false_version", "shown"]
+__all__ = ["false_version", "shown", "version_word"]
 
 #: How much of a claim a reason quotes.
 _SHOWN = 80
@@ -19,6 +20,8 @@ def false_version(claimed: str, observed: str) -> bool:
     Fewer parts claim less (`3.11` holds for 3.11.2), and a local tag is compared only where both have one: package
     indices leave it out of the version that torch itself knows (`2.5.0` and `2.5.0+cpu`).
     """
+    if claimed == observed:
+        return False
     try:
         claim = Version(claimed)
     except InvalidVersion:
@@ -34,6 +37,12 @@ def false_version(claimed: str, observed: str) -> bool:
     plain = claim.base_version == claim.public
     shorter = len(claim.release) < len(there.release) and there.release[: len(claim.release)] == claim.release
     return not (plain and shorter and claim.epoch == there.epoch)
+
+
+def version_word(claimed: str) -> str:
+    """Return the version among what interpreters print about themselves: `Python 3.11.2`, or all of `sys.version`."""
+    found = re.match(r"(?:c?python\s+)?(\d\S*)", claimed.strip(), re.IGNORECASE)
+    return found[1] if found else claimed
 
 
 def shown(claim: object) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_researchenv.probes.evidence import OutputFile, Outputs
 
@@ -112,6 +112,10 @@ def collective_misses(records: Records, nproc: int) -> list[str]:
         records: what was observed.
         nproc: how many ranks there must be.
     """
+    # A parent or a child of a rank has its RANK in the environment, too, and joins no group.
+    joined = {record.rank for record in records.ranks if record.world_size}
+    kept = tuple(record for record in records.all if record.world_size or record.rank not in joined)
+    records = replace(records, all=kept)
     ranks = records.ranks
     missing = _rank_misses(records, nproc)
     for record in ranks:

@@ -24,8 +24,10 @@ def reported_python(environment: Environment) -> str | Unreported:
     if report is None:
         if environment.report_problem.startswith(UNFREEZABLE):
             return Unreported(Cause.BROKEN_ENVIRONMENT, environment.report_problem)
-        missing = environment.report_problem == NO_SELF_REPORT
-        return Unreported(Cause.NO_REPORT if missing else Cause.INVALID_REPORT, environment.report_problem)
+        if environment.report_problem == NO_SELF_REPORT:
+            ended = f"; its work {environment.ended} (transcript.log has what it printed)" if environment.ended else ""
+            return Unreported(Cause.NO_REPORT, NO_SELF_REPORT + ended)
+        return Unreported(Cause.INVALID_REPORT, environment.report_problem)
     if report.python_path is None:
         return Unreported(Cause.INVALID_REPORT, "the self-report names no interpreter: python_path is null")
     if not PurePosixPath(report.python_path).is_absolute():

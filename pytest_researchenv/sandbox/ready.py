@@ -42,7 +42,7 @@ def docker_engine(run: str, *, image: str, accelerator: str, say: Callable[[str]
     sandbox = DockerSandbox(client, owner)
     base = ensure_base_image(client, owner=owner, wanted=image, say=say)
     hardware = _hardware(sandbox, base.image, accelerator)
-    if not hardware.emulated and not image:
+    if hardware.devices and not image:
         # Extensions that agents compile need the CUDA compiler.
         base = ensure_base_image(client, owner=owner, wanted=CUDA_IMAGE, say=say)
     host = host_settings(client, owner=owner, image=base.image, say=say)

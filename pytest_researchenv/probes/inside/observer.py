@@ -26,6 +26,7 @@ import importlib.machinery
 import importlib.util
 import json
 import os
+import re
 import runpy
 import secrets
 import socket
@@ -257,14 +258,6 @@ def _watch_c10d(c10d: Any) -> None:
             _exchange(device=_current_device() or "cpu")
         _record.write()
 
-    def collective(name: str) -> _After:
-        def after(_result: Any, arguments: Any, keywords: Any) -> None:
-            _record.count(name)
-            device = _device_of((*arguments, *keywords.values()))
-            _exchange_after(device or ("object" in name and _current_device()), keywords.get("group"))
-
-        return after
-
     def counted(name: str) -> _After:
         return lambda _result, _arguments, _keywords: _record.count(name)
 
@@ -272,9 +265,27 @@ def _watch_c10d(c10d: Any) -> None:
     _wrap(c10d, "new_group", lambda function: _around(function, counted("new_group")))
     _wrap(c10d, "destroy_process_group", lambda function: _around(function, lambda *_: None, before=down))
     for name in _COLLECTIVES:
-        _wrap(c10d, name, functools.partial(_around, after=collective(name)))
+        _wrap(c10d, name, functools.partial(_around, after=_collective(c10d, name)))
     for name in _POINT_TO_POINT:
         _wrap(c10d, name, functools.partial(_around, after=counted(name)))
+
+
+def _collective(c10d: Any, name: str) -> _After:
+    def after(_result: Any, arguments: Any, keywords: Any) -> None:
+        group = _group_of(c10d, (*arguments, *keywords.values()))
+        # A rank that calls a collective in a group of its own works with nobody.
+        if group is None or c10d.get_world_size(group) > 1:
+            _record.count(name)
+        device = _device_of((*arguments, *keywords.values()))
+        _exchange_after(device or ("object" in name and _current_device()), group)
+
+    return after
+
+
+def _group_of(c10d: Any, arguments: Any) -> Any:
+    """The process group among a call's arguments; None for the one of all ranks."""
+    kind = getattr(c10d, "ProcessGroup", None)
+    return next((value for value in arguments if kind is not None and isinstance(value, kind)), None)
 
 
 def _wrap(module: Any, name: str, wrapper: Callable[[_Call], _Call]) -> None:
@@ -292,7 +303,9 @@ def _watch_constructor(module: Any) -> None:
     name = _CONSTRUCTORS[module.__name__]
 
     def after(_result: Any, arguments: Any, _keywords: Any) -> None:
-        _record.count(name)
+        group = getattr(arguments[0], "process_group", None) if arguments else None
+        if group is None or group.size() > 1:
+            _record.count(name)
         # Of a class, self; of a function, the module that it made parallel.
         parameter = next(iter(arguments[0].parameters()), None) if arguments else None
         _exchange_after(_device_of([parameter]), None)
@@ -375,13 +388,24 @@ def _run_script(path: str, name: str) -> dict[str, Any]:
     # What else Python gives to a script depends on its version; this file is one.
     own: dict[str, object] = {"__annotations__": {}, "__cached__": None}
     module.__dict__.update({key: value for key, value in own.items() if key in globals()})
-    if name == "__main__":
-        sys.modules[name] = module
-    exec(compile(Path(path).read_bytes(), path, "exec"), module.__dict__)  # noqa: S102 - this is what it is for.
+    # Under its own name, also in a spawned child: dataclasses and typing look there while the script is executed.
+    sys.modules[name] = module
+    # The future imports of this file are not the script's.
+    code = compile(Path(path).read_bytes(), path, "exec", dont_inherit=True)
+    exec(code, module.__dict__)  # noqa: S102 - this is what it is for.
     return module.__dict__
 
 
+def _launched(arguments: list[str]) -> list[str]:
+    """Put the option of older launchers behind the script: they insert it before, taking this file for the script."""
+    rank = [argument for argument in arguments[:1] if re.fullmatch(r"--local[-_]rank=\d+", argument)]
+    rest = arguments[len(rank) :]
+    place = 2 if rest[:1] == ["-m"] else 1
+    return [*rest[:place], *rank, *rest[place:]]
+
+
 def _main(arguments: list[str]) -> None:
+    arguments = _launched(arguments)
     module = arguments[0] == "-m"
     sys.argv = arguments[module:]
     path = str(Path(arguments[module]).absolute())

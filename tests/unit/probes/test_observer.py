@@ -127,6 +127,7 @@ def place(tmp_path: Path) -> Place:
         "# -*- coding: latin-1 -*-\nprint(__builtins__.__name__, __doc__)",
         "'a docstring'\nprint(__doc__, __annotations__ if '__annotations__' in globals() else '')\nx: int = 3",
         "import helper; print(helper.__file__)",
+        "from dataclasses import *\n@dataclass\nclass C: steps: int = 1\nprint(fields(C)[0].type, C.__annotations__)",
     ],
 )
 def test_a_script_runs_as_it_would_alone(place: Place, script: str) -> None:
@@ -251,6 +252,35 @@ def test_a_rank_that_only_its_launcher_knows_of_is_on_record(place: Place) -> No
 
     (record,) = place.records()
     assert (record["rank"], record["world_size"], record["gathered"]) == (3, 0, [])
+
+
+def test_a_spawned_child_executes_the_script_under_its_own_name(place: Place) -> None:
+    """What dataclasses and typing look up by module name while a script is imported is the script's."""
+    script = (
+        "from __future__ import annotations\n"
+        "import dataclasses, multiprocessing, typing\n"
+        "class Other: pass\n"
+        "@dataclasses.dataclass\n"
+        "class C:\n    table: typing.ClassVar[dict] = {}\n    other: Other | None = None\n"
+        "typing.get_type_hints(C)\n"
+        "def work(): print([field.name for field in dataclasses.fields(C)], flush=True)\n"
+        "if __name__ == '__main__':\n"
+        "    child = multiprocessing.get_context('spawn').Process(target=work)\n"
+        "    child.start(); child.join(); print(child.exitcode)\n"
+    )
+
+    observed = place.observed(script)
+
+    assert (observed.stdout, observed.stderr) == ("['other']\n0\n", "")
+
+
+def test_the_option_of_older_launchers_reaches_the_script(place: Place) -> None:
+    """They put --local-rank before the script, since they take the observer for it."""
+    script = "import sys; print(sys.argv)"
+
+    observed = place.run(script, str(place.observer), "--local-rank=1", "script.py", "--steps", "2")
+
+    assert observed.stdout == "['script.py', '--local-rank=1', '--steps', '2']\n", observed.stderr
 
 
 @pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])

@@ -53,6 +53,8 @@ def test_ranks_that_received_each_others_tokens_met() -> None:
     parent = replace(RANKS[0], rank=None, pid=9, world_size=0, gathered=(), calls={})
 
     assert collective_misses(Records((parent, *RANKS)), 2) == []
+    # Started by a launcher of the script's own, with a RANK that it never used.
+    assert collective_misses(Records((replace(parent, rank=0), *RANKS)), 2) == []
 
 
 @pytest.mark.parametrize(
