@@ -49,8 +49,6 @@ def probe_environment(
     interpreter: Interpreter,
     *,
     hide_devices: bool = False,
-    offline: bool = True,
-    threads: int = THREADS,
 ) -> dict[str, str]:
     """Make the environment variables of a probe's main process.
 
@@ -59,13 +57,11 @@ def probe_environment(
     Args:
         interpreter: the reported interpreter.
         hide_devices: whether accelerators are hidden from frameworks.
-        offline: whether model hubs are to fail at once instead of trying to connect.
-        threads: threads of numerical libraries.
 
     Returns:
         Name → value; nothing else is in the process's environment but what the image itself sets.
     """
-    count = str(threads)
+    count = str(THREADS)
     environment = {
         **interpreter.variables,
         "PATH": f"{interpreter.folder}:{SYSTEM_PATH}",
@@ -79,6 +75,8 @@ def probe_environment(
         "MKL_NUM_THREADS": count,
         "OPENBLAS_NUM_THREADS": count,
         "TOKENIZERS_PARALLELISM": "false",
+        # Model hubs fail at once instead of trying to connect.
+        "HF_HUB_OFFLINE": "1",
     }
     if interpreter.venv:
         environment["VIRTUAL_ENV"] = interpreter.venv
@@ -88,8 +86,6 @@ def probe_environment(
     if interpreter.cuda:
         environment["CUDA_HOME"] = interpreter.cuda
         environment["PATH"] += f":{interpreter.cuda}/bin"
-    if offline:
-        environment["HF_HUB_OFFLINE"] = "1"
     if hide_devices:
         environment |= {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "ROCR_VISIBLE_DEVICES": ""}
     return environment
