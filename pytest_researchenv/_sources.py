@@ -20,12 +20,16 @@ class GitSource:
     Attributes:
         git: URL of the repository.
         commit: the full hash, 40 hexadecimal digits.
+        tag: name of the nearest tag, where the version is derived from tags (setuptools-scm): the one commit gets it.
+        submodules: whether submodules are fetched, too, each at the commit that the tree names.
     """
 
     __pydantic_config__: ClassVar = STRICT
 
     git: str
     commit: str
+    tag: str = ""
+    submodules: bool = False
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[0-9a-f]{40}", self.commit):

@@ -9,12 +9,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path, PurePosixPath
 
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 from pydantic import ValidationError
 
 from pytest_researchenv.agents.registry import AGENTS
 from pytest_researchenv.model import (
+    Cause,
+    Deviation,
     Evidence,
     FileEvidence,
     GitSource,
@@ -24,6 +27,8 @@ from pytest_researchenv.model import (
     PathSource,
     PypiSource,
     Repository,
+    Sabotage,
+    SabotageKind,
     Source,
     Tier,
     TierSpec,
@@ -56,6 +61,7 @@ _TABLES: dict[str, type] = {
     "evidence": Evidence,
     "files": FileEvidence,
     "json": JsonEvidence,
+    "deviations": Deviation,
 } | {kind.__name__: kind for kind in _SOURCES.values()}
 
 
@@ -147,7 +153,8 @@ def _text(kind: str, message: str, location: Sequence[int | str], value: object,
     if kind == "value_error":
         return message.removeprefix("Value error, ")
     if location[-1] == "[key]":
-        return f"unknown name{_nearest(str(value), [tier.value for tier in Tier])}"
+        members = [*SabotageKind] if location[0] == "sabotage" else [*Tier]
+        return f"unknown name{_nearest(str(value), members)}"
     if "equals" in location:
         return f"must be true, false, a number or a string, not {_shown(value)}"
     words = message.replace("Input should be", "must be").replace("a valid array", "a list")
@@ -159,19 +166,25 @@ def _table(location: Sequence[int | str], root: type) -> type:
     names = [part for part in location[:-1] if isinstance(part, str)]
     if not names:
         return root
+    if names[0] == "sabotage":
+        return Sabotage
     return _TABLES.get(names[-1], TierSpec)
 
 
 # --- what types cannot say --------------------------------------------------------------------------------
 
 
-def suite_problems(folder: Path, repositories: Sequence[Repository]) -> Iterator[Problem]:
+def suite_problems(folder: Path, repositories: Sequence[Repository], *, canary: str = "") -> Iterator[Problem]:
     """Say what is wrong with a suite as a whole.
 
     Args:
         folder: the suite's folder.
         repositories: those of its repositories that could be read.
+        canary: what each probe and recipe must hold; empty for nothing.
     """
+    for file in sorted((*folder.rglob("*.py"), *folder.glob("*/oracle.sh"))) if canary else ():
+        if file.parent != folder and canary not in file.read_text(encoding="utf-8", errors="replace"):
+            yield Problem(file, "", f"lacks the suite's canary: add a comment line with {canary!r}")
     for subfolder in sorted(path for path in folder.glob("*/") if not path.name.startswith(("_", "."))):
         # A misspelt repo.toml must not make a repository vanish.
         if not (subfolder / "repo.toml").exists() and (
@@ -207,23 +220,52 @@ def repository_problems(file: Path, repository: Repository) -> Iterator[Problem]
 def _repository(repository: Repository) -> Iterator[tuple[str, str]]:
     yield from _name(repository)
     yield from _source(repository.source)
-    try:
-        SpecifierSet(repository.python)
-    except InvalidSpecifier:
+    if not _is_specifier(repository.python):
         yield "python", f"{repository.python!r} is no version specifier; write it like '>=3.10' or '>=3.10,<3.13'"
     for framework in repository.frameworks:
         if framework not in FRAMEWORKS:
             yield "frameworks", f"unknown framework {framework!r}{_nearest(framework, FRAMEWORKS)}"
-    total = repository.imports.published_total
+    yield from _imports(repository.imports)
+    for package, specifier in repository.pins.items():
+        if not _is_specifier(specifier):
+            yield f"pins.{package}", f"{specifier!r} is no version specifier; write it like '==2.1.0' or '>=2.1,<3'"
+    yield from _sabotage(repository)
+    if not repository.tiers:
+        yield "tiers", "missing: without a table [tiers.C0] … nothing is verified"
+
+
+def _imports(policy: ImportPolicy) -> Iterator[tuple[str, str]]:
+    total = policy.published_total
     if total is not None and total < 1:
         yield "imports.published_total", f"must be at least 1, not {total}; leave it out when there is none"
-    for name, reason in repository.imports.unsatisfiable.items():
+    for name, reason in policy.unsatisfiable.items():
         if not name.isidentifier():
             yield f"imports.unsatisfiable.{name}", "must be a top-level import name, without dots or dashes"
         if not reason.strip():
             yield f"imports.unsatisfiable.{name}", "needs a reason: why can no environment satisfy this import?"
-    if not repository.tiers:
-        yield "tiers", "missing: without a table [tiers.C0] … nothing is verified"
+
+
+def _is_specifier(text: str) -> bool:
+    try:
+        SpecifierSet(text)
+    except InvalidSpecifier:
+        return False
+    return True
+
+
+def _sabotage(repository: Repository) -> Iterator[tuple[str, str]]:
+    for kind, sabotage in repository.sabotage.items():
+        key = f"sabotage.{kind}"
+        if not sabotage.tiers:
+            yield f"{key}.tiers", "missing: which tiers must notice?"
+        for tier in sabotage.tiers:
+            if repository.spec(tier).idle[0] is not Cause.NONE:
+                yield f"{key}.tiers", f"{tier} is not probed, so it cannot notice"
+        if kind is SabotageKind.VERSION:
+            try:
+                Requirement(sabotage.target)
+            except InvalidRequirement as error:
+                yield f"{key}.target", f"{sabotage.target!r} is no requirement like 'transformers==4.20.0': {error}"
 
 
 def _name(repository: Repository) -> Iterator[tuple[str, str]]:
@@ -257,7 +299,7 @@ def _source(source: Source) -> Iterator[tuple[str, str]]:
 
 
 def _tier(repository: Repository, tier: Tier, spec: TierSpec) -> Iterator[tuple[str, str]]:
-    if tier in _LAUNCHED and spec.supported:
+    if tier in _LAUNCHED and spec.idle[0] is Cause.NONE:
         if not spec.argv and not spec.probe:
             yield "", "needs argv or probe: how is the repository's own code started?"
         if spec.evidence.empty:
@@ -343,7 +385,7 @@ def _parallel(tier: Tier, spec: TierSpec) -> Iterator[tuple[str, str]]:
     seen = spec.evidence.parallel
     if seen and tier is not Tier.C4:
         yield "parallel", f"{str(seen)!r} cannot be seen in {tier}, only in C4"
-    if not seen and tier is Tier.C4 and spec.supported:
+    if not seen and tier is Tier.C4 and spec.idle[0] is Cause.NONE:
         yield "parallel", f"C4 needs the kind of work that must be seen: {', '.join(Parallel)}"
 
 

@@ -26,7 +26,7 @@ from pytest_researchenv.probes.protocol import Probe, ProbeTask
 from pytest_researchenv.progress import Teller
 from pytest_researchenv.settings import Settings
 from pytest_researchenv.store import Attempt
-from pytest_researchenv.suite import resolve_probe
+from pytest_researchenv.suite import resolve_probe, shared_modules
 
 
 __all__ = ["Harness", "Judged"]
@@ -96,8 +96,9 @@ class Harness:
             InfrastructureError: no verdict is possible; this, too, is recorded.
         """
         spec = repository.spec(tier)
-        if not spec.supported:
-            return Judged(TierResult(tier, Verdict.SKIPPED, Cause.NOT_APPLICABLE, spec.skip_reason))
+        cause, reason = spec.idle
+        if cause is not Cause.NONE:
+            return Judged(TierResult(tier, Verdict.SKIPPED, cause, reason))
         if tier not in self._probes:
             raise ConfigurationError(f"{tier} cannot be judged by this version: there is no probe for it")
         with self._say.at(agent_name, repository.slug):
@@ -165,13 +166,14 @@ class Harness:
     def _basis(self, repository: Repository, tier: Tier) -> str:
         """Return a digest of what decides the tier, beside the environment."""
         spec = repository.tiers[tier]
-        script = resolve_probe(repository, tier).read_bytes() if spec.probe else b""
+        scripts = (resolve_probe(repository, tier), *shared_modules(repository)) if spec.probe else ()
         parts = (
             spec,
             repository.imports,
             repository.frameworks,
+            repository.root_on_path,
             self._engine.hardware.accelerator,
             sorted(self._probe_settings().items()),
         )
         text = " ".join(map(repr, parts))
-        return hashlib.sha256(text.encode() + script).hexdigest()
+        return hashlib.sha256(b"\0".join((text.encode(), *(script.read_bytes() for script in scripts)))).hexdigest()

@@ -10,13 +10,25 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar
 
+from pytest_researchenv._description import (
+    Deviation,
+    Evidence,
+    FileEvidence,
+    ImportPolicy,
+    JsonEvidence,
+    Repository,
+    Sabotage,
+    TierSpec,
+)
 from pytest_researchenv._sources import STRICT, GitSource, PathSource, PypiSource, Source
+from pytest_researchenv._words import Cause, Parallel, SabotageKind, Tier, Verdict
 
 
 __all__ = [
     "NO_SELF_REPORT",
     "UNFREEZABLE",
     "Cause",
+    "Deviation",
     "Environment",
     "EnvironmentKey",
     "Evidence",
@@ -30,6 +42,8 @@ __all__ = [
     "PathSource",
     "PypiSource",
     "Repository",
+    "Sabotage",
+    "SabotageKind",
     "SelfReport",
     "Source",
     "Tier",
@@ -37,252 +51,6 @@ __all__ = [
     "TierSpec",
     "Verdict",
 ]
-
-
-class Tier(StrEnum):
-    """One level of the pyramid of runtime verification (arXiv 2603.06739)."""
-
-    C0 = "C0"
-    C1 = "C1"
-    C2 = "C2"
-    C3 = "C3"
-    C4 = "C4"
-    C5 = "C5"
-
-    @property
-    def heading(self) -> str:
-        """What the tier verifies, in the field's words."""
-        return _TITLES[self]
-
-
-_TITLES = {
-    Tier.C0: "static imports",
-    Tier.C1: "CPU execution",
-    Tier.C2: "hardware alignment",
-    Tier.C3: "single-GPU execution",
-    Tier.C4: "multi-GPU execution",
-    Tier.C5: "capability hallucination",
-}
-
-
-class Verdict(StrEnum):
-    """What a tier came to. Errors and skips never enter a success rate."""
-
-    PASSED = "passed"
-    FAILED = "failed"
-    ERROR = "error"
-    SKIPPED = "skipped"
-
-
-class Cause(StrEnum):
-    """Why a tier did not pass."""
-
-    NONE = "none"
-    MISSING_IMPORTS = "missing imports"
-    NO_REPORT = "no self-report"
-    INVALID_REPORT = "invalid self-report"
-    BROKEN_ENVIRONMENT = "broken environment"
-    EXIT_CODE = "non-zero exit"
-    SIGNAL = "signal"
-    OUT_OF_MEMORY = "out of memory"
-    TIMEOUT = "timeout"
-    DISK_FULL = "disk limit reached"
-    NO_EVIDENCE = "missing evidence"
-    FALSE_CLAIMS = "false claims"
-    NOT_APPLICABLE = "not applicable"
-    HARDWARE_MISMATCH = "hardware mismatch"
-    INSUFFICIENT_HARDWARE = "insufficient hardware"
-    INFRASTRUCTURE = "infrastructure"
-
-
-class Parallel(StrEnum):
-    """What kind of multi-device work a repository's C4 shows."""
-
-    #: Ranks of one process group exchanged values.
-    COLLECTIVE = "collective"
-    #: One process placed parts of a model on several devices.
-    PLACEMENT = "placement"
-    #: The repository's own launcher ran separate ranks that need not talk.
-    INDEPENDENT = "independent"
-
-
-# --- repositories -----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class FileEvidence:
-    """A file that a probe must have written.
-
-    Attributes:
-        path: path in the probe's container; may use the placeholders of `TierSpec.argv` and shell wildcards.
-        min_bytes: smallest size in bytes that counts.
-    """
-
-    __pydantic_config__: ClassVar = STRICT
-
-    path: str
-    min_bytes: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class JsonEvidence:
-    """A finite number in a JSON file that a probe must have written.
-
-    Attributes:
-        path: as in `FileEvidence`.
-        field: keys joined by dots, list indices as numbers (`losses.0`).
-        min: smallest value that counts, inclusive.
-        max: largest value that counts, inclusive.
-        equals: the only value that counts, of any JSON type.
-    """
-
-    __pydantic_config__: ClassVar = STRICT
-
-    path: str
-    field: str
-    min: float | None = None
-    max: float | None = None
-    equals: bool | int | float | str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """What must be seen besides exit code 0 before a tier passes.
-
-    Attributes:
-        files: files that must exist.
-        json: values that JSON files must hold.
-        output: regular expressions (Python `re`, multi-line) that the output must match.
-        parallel: the kind of multi-device work that must have been seen (C4, where it must be given).
-    """
-
-    __pydantic_config__: ClassVar = STRICT
-
-    files: tuple[FileEvidence, ...] = ()
-    json: tuple[JsonEvidence, ...] = ()
-    output: tuple[str, ...] = ()
-    parallel: Parallel | None = None
-
-    @property
-    def empty(self) -> bool:
-        """Whether nothing is demanded."""
-        return not (self.files or self.json or self.output)
-
-
-@dataclass(frozen=True, slots=True)
-class TierSpec:
-    """How one tier of one repository is probed.
-
-    Attributes:
-        supported: whether the tier applies.
-        skip_reason: why it does not.
-        argv: the command, one argument an item, with the placeholders `{python}` (reported interpreter), `{repo}`
-            (repository folder), `{out}` (writable output folder), `{device}` (`cpu` or `cuda`), `{nproc}` (ranks to
-            start) and `{observer}` (C3, C4: a script that takes a Python script and its arguments, runs it unchanged,
-            and records what its process saw).
-        probe: instead of `argv`, a Python script in the repository's suite folder, run by the reported interpreter.
-            It gets the environment variables `RESEARCHENV_REPO`, `_OUT`, `_DEVICE`, `_NPROC`, `_OBSERVER`.
-        workdir: working directory, with placeholders.
-        timeout_s: wall time limit in seconds.
-        memory_gb: limit of its memory, in GiB.
-        environment: variables added to the probe's world, with placeholders.
-        assets: names of assets that the harness mounts; the network is off when there are none.
-        evidence: what must be seen.
-    """
-
-    __pydantic_config__: ClassVar = STRICT
-
-    supported: bool = True
-    skip_reason: str = ""
-    argv: tuple[str, ...] = ()
-    probe: str = ""
-    workdir: str = "{repo}"
-    timeout_s: float = 600.0
-    memory_gb: float = 16.0
-    environment: dict[str, str] = field(default_factory=dict)
-    assets: tuple[str, ...] = ()
-    evidence: Evidence = field(default_factory=Evidence)
-
-    def __post_init__(self) -> None:
-        if self.supported and self.skip_reason:
-            raise ValueError("a supported tier has no skip_reason: remove it, or set supported = false")
-        if not self.supported and not self.skip_reason:
-            raise ValueError("supported = false needs a skip_reason")
-        if self.argv and self.probe:
-            raise ValueError("give argv or probe, not both")
-        if not self.timeout_s > 0:
-            raise ValueError(f"timeout_s must be positive, not {self.timeout_s}")
-        # The engine takes no less than 6 MiB.
-        if not 0.01 <= self.memory_gb < float("inf"):  # noqa: PLR2004 - said above
-            raise ValueError(f"memory_gb must be a number of GiB from 0.01 on, not {self.memory_gb}")
-
-
-_ABSENT = TierSpec(supported=False, skip_reason="repo.toml does not describe this tier")
-
-
-@dataclass(frozen=True, slots=True)
-class ImportPolicy:
-    """What C0 expects of a repository's imports.
-
-    Attributes:
-        published_total: distinct imported top-level names according to the published benchmark, if any.
-        unsatisfiable: top-level name → why no environment for the target can or need satisfy it. Such names count in
-            the published figure, not in the verdict.
-    """
-
-    __pydantic_config__: ClassVar = STRICT
-
-    published_total: int | None = None
-    unsatisfiable: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Repository:
-    """One pinned research code base, as its `repo.toml` describes it.
-
-    Attributes:
-        name: `owner/name` or `name`.
-        source: where the pinned tree comes from.
-        domain: research area.
-        python: declared Python, a PEP 440 specifier such as `>=3.10`.
-        frameworks: frameworks that C2 asks for (`torch`, `tensorflow`, `jax`).
-        imports: what C0 expects.
-        tiers: how each tier is probed; a tier that is absent is not applicable.
-        folder: absolute path of the folder that holds `repo.toml`.
-        suite: name of the suite that describes it.
-    """
-
-    __pydantic_config__: ClassVar = STRICT
-
-    name: str
-    source: Source
-    domain: str = ""
-    python: str = ""
-    frameworks: tuple[str, ...] = ()
-    imports: ImportPolicy = field(default_factory=ImportPolicy)
-    tiers: dict[Tier, TierSpec] = field(default_factory=dict)
-    folder: str = ""
-    suite: str = ""
-
-    def spec(self, tier: Tier) -> TierSpec:
-        """Return how a tier is probed; one that `repo.toml` does not describe is not supported."""
-        return self.tiers.get(tier, _ABSENT)
-
-    @property
-    def key(self) -> str:
-        """What tells it from the repositories of all suites: `suite/slug`; part of folders and image names."""
-        return f"{self.suite}/{self.slug}" if self.suite else self.slug
-
-    @property
-    def slug(self) -> str:
-        """The name without its owner: used in ids, folders and labels."""
-        return self.name.rpartition("/")[2]
-
-    @property
-    def workdir(self) -> str:
-        """Absolute path of the repository in every container."""
-        return f"/workspace/{self.slug}"
-
 
 #: The problem of an environment whose agent wrote no self-report at all.
 NO_SELF_REPORT = "the agent left no self-report"

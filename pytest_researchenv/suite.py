@@ -26,12 +26,13 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-__all__ = ["Suite", "find_suite", "load_suite", "resolve_probe", "suite_names", "validate"]
+__all__ = ["Suite", "find_suite", "load_suite", "resolve_probe", "shared_modules", "suite_names", "validate"]
 
 _T = TypeVar("_T")
 
 _SUITE_FILE = "suite.toml"
 _REPOSITORY_FILE = "repo.toml"
+_SHARED = "_shared"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +44,14 @@ class Suite:
         folder: absolute path of its folder.
         repositories: sorted by name.
         description: one sentence.
+        canary: text that each probe and recipe must hold, so that training data with them in it can be recognised.
     """
 
     name: str
     folder: Path
     repositories: tuple[Repository, ...]
     description: str = ""
+    canary: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,7 @@ class _Header:
 
     name: str
     description: str = ""
+    canary: str = ""
 
 
 def suite_names() -> tuple[str, ...]:
@@ -109,7 +113,7 @@ def load_suite(folder: Path) -> Suite:
         repository = _read_repository(file, problems)
         if repository is not None:
             repositories.append(repository)
-    problems.extend(suite_problems(folder, repositories))
+    problems.extend(suite_problems(folder, repositories, canary=header.canary if header else ""))
     if problems or header is None:
         raise SuiteError(_message(folder, problems))
     return Suite(
@@ -119,6 +123,7 @@ def load_suite(folder: Path) -> Suite:
             replace(repository, suite=header.name) for repository in sorted(repositories, key=attrgetter("name"))
         ),
         description=header.description,
+        canary=header.canary,
     )
 
 
@@ -136,6 +141,11 @@ def resolve_probe(repository: Repository, tier: Tier) -> Path:
         if problem.key == f"tiers.{tier}.probe":
             raise SuiteError(str(problem))
     return Path(repository.folder, spec.probe).resolve()
+
+
+def shared_modules(repository: Repository) -> tuple[Path, ...]:
+    """Return what all probe scripts of the suite can import: the Python files in its folder `_shared`, sorted."""
+    return tuple(sorted(Path(repository.folder).parent.joinpath(_SHARED).glob("*.py")))
 
 
 def validate(folder: Path, *, console: Console) -> bool:

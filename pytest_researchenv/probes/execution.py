@@ -80,10 +80,10 @@ def execute(task: ProbeTask, tier: Tier, requirement: Requirement) -> TierResult
         InfrastructureError: the engine or the driver fails, whatever the environment is like.
         SuiteError: the suite describes nothing that can be run.
     """
-    spec = task.repository.tiers.get(tier)
-    if spec is None or not spec.supported:
-        reason = spec.skip_reason if spec else "repo.toml does not describe this tier"
-        return TierResult(tier, Verdict.SKIPPED, Cause.NOT_APPLICABLE, reason)
+    spec = task.repository.spec(tier)
+    cause, reason = spec.idle
+    if cause is not Cause.NONE:
+        return TierResult(tier, Verdict.SKIPPED, cause, reason)
     _check_runnable(task, tier, spec)
     emulated = bool(requirement.devices) and task.hardware.emulated
     wanted = 0 if emulated else requirement.devices

@@ -33,6 +33,7 @@ from pytest_researchenv.probes.world import Interpreter, probe_environment
 from pytest_researchenv.sandbox.gpu import DeviceUse, monitored
 from pytest_researchenv.sandbox.protocol import Completed, Container, ContainerSpec, Limits
 from pytest_researchenv.source import tree_tar
+from pytest_researchenv.suite import shared_modules
 
 
 __all__ = [
@@ -181,6 +182,8 @@ def launch(
     if script:
         path = f"{places.home}/script/{script.name}"
         files[path] = script.read_bytes()
+        # The script's folder is where Python looks first, in ranks that a launcher starts, too.
+        files |= {f"{places.home}/script/{file.name}": file.read_bytes() for file in shared_modules(task.repository)}
         argv = (python, places.observer, path) if setting.devices else (python, path)
     spec = _container(task, tier, interpreter, places, setting=setting, argv=argv)
     evidence = _filled_evidence(tier.evidence, values)
@@ -230,6 +233,8 @@ def _container(
     told["RESEARCHENV_NONCE"] = places.nonce
     if setting.devices:
         told["RESEARCHENV_HOLD_S"] = f"{_HOLD_S:g}"
+    if task.repository.root_on_path:
+        told["PYTHONPATH"] = places.repo
     added = {name: _filled(value, values) for name, value in tier.environment.items()}
     return ContainerSpec(
         image=task.environment.image,
