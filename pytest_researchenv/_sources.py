@@ -12,6 +12,11 @@ __all__ = ["STRICT", "GitSource", "PathSource", "PypiSource", "Source"]
 #: Keys of a TOML or JSON object that its dataclass does not have are errors.
 STRICT = {"extra": "forbid"}
 
+_LONGEST_TAG = 100
+
+#: What `git check-ref-format` allows, of the characters that tags of versions are made of.
+_TAG = re.compile(r"[A-Za-z0-9](?!.*(?:\.\.|//|/\.|\.lock(?:/|\Z)))[A-Za-z0-9._+/@-]*(?<![./])")
+
 
 @dataclass(frozen=True, slots=True)
 class GitSource:
@@ -21,7 +26,8 @@ class GitSource:
         git: URL of the repository.
         commit: the full hash, 40 hexadecimal digits.
         tag: name of the nearest tag, where the version is derived from tags (setuptools-scm): the one commit gets it.
-        submodules: whether submodules are fetched, too, each at the commit that the tree names.
+        submodules: whether submodules are fetched, too, each at the commit that the tree names: their files become
+            ordinary files of the tree.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -34,6 +40,11 @@ class GitSource:
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[0-9a-f]{40}", self.commit):
             raise ValueError(f"commit must be 40 hexadecimal digits, not {self.commit!r}")
+        if self.tag and not _is_tag(self.tag):
+            raise ValueError(
+                f"tag must be a name that Git takes, such as v1.2.3, of at most {_LONGEST_TAG} letters, digits and "
+                f"._+/@-, not {self.tag[: _LONGEST_TAG + 1]!r}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +82,8 @@ class PathSource:
 
 
 Source = GitSource | PypiSource | PathSource
+
+
+def _is_tag(name: str) -> bool:
+    # Git itself refuses a tag HEAD, from 2.48 on.
+    return len(name) <= _LONGEST_TAG and name != "HEAD" and _TAG.fullmatch(name) is not None

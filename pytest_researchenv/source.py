@@ -47,7 +47,7 @@ def fetch(repository: Repository, *, cache: Path) -> Tree:
         cache: folder that keeps trees; made when it is not there.
 
     Returns:
-        The tree; its `.git` has one commit with every file, always the same for the same files.
+        The tree; its `.git` has one commit with every file, always the same for the same files, and the source's tag.
 
     Raises:
         SourceError: the tree cannot be had; the message says why.
@@ -58,9 +58,12 @@ def fetch(repository: Repository, *, cache: Path) -> Tree:
         home.mkdir(parents=True, exist_ok=True)
         with FileLock(home / f"{name}.lock"):
             place = home / name
-            if isinstance(repository.source, PathSource) or not _usable(place):
+            tag = _tag(repository)
+            if isinstance(repository.source, PathSource) or not _usable(place, tag):
                 place = _build(repository, home / f"{name}.building", place)
-            return Tree(root=place, files=tracked_files(place), digest=tree_digest(place))
+            # A tag is no file of the tree, and changes what is built of it: the version.
+            digest = f"{tree_digest(place)}+{tag}" if tag else tree_digest(place)
+            return Tree(root=place, files=tracked_files(place), digest=digest)
     except SourceError:
         raise
     except OSError as error:
@@ -106,8 +109,8 @@ def tree_tar(tree: Tree, *, prefix: str, exclude_git: bool = False) -> IO[bytes]
 def _name(repository: Repository) -> str:
     """Name what is fetched; a folder's content has no name before it was read, and one lock serves all folders."""
     match repository.source:
-        case GitSource(git=url, commit=commit):
-            return f"git-{commit[:12]}-{_key(url, commit)}"
+        case GitSource(git=url, commit=commit, tag=tag, submodules=submodules):
+            return f"git-{commit[:12]}-{_key(url, commit, tag, str(submodules))}"
         case PypiSource(pypi=project, version=version, sha256=sha256):
             return f"pypi-{_key(project, version, sha256)}"
         case PathSource():
@@ -118,12 +121,16 @@ def _key(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
 
 
-def _usable(place: Path) -> bool:
+def _tag(repository: Repository) -> str:
+    return repository.source.tag if isinstance(repository.source, GitSource) else ""
+
+
+def _usable(place: Path, tag: str = "") -> bool:
     """Whether the cache has a tree there that nobody changed."""
     if not (place / ".git").is_dir():
         return False
     try:
-        return intact(place)
+        return intact(place, tag)
     except SourceError:
         return False
 
@@ -136,7 +143,7 @@ def _build(repository: Repository, building: Path, place: Path) -> Path:
     try:
         root = building / "tree"
         _lay_out(repository, root, building)
-        commit_everything(root)
+        commit_everything(root, _tag(repository))
         if isinstance(repository.source, PathSource):
             place = place.with_name(f"path-{tree_digest(root)}")
             if _usable(place):
@@ -151,8 +158,8 @@ def _build(repository: Repository, building: Path, place: Path) -> Path:
 
 def _lay_out(repository: Repository, root: Path, scratch: Path) -> None:
     match repository.source:
-        case GitSource(git=url, commit=commit):
-            checkout_commit(url, commit, root, scratch / "objects.git")
+        case GitSource(git=url, commit=commit, submodules=submodules):
+            checkout_commit(url, commit, root, scratch / "objects.git", submodules=submodules)
         case PypiSource() as source:
             # Not needed, and not imported, when the cache has the tree.
             from pytest_researchenv._sdist import download, unpack  # noqa: PLC0415 - see above
