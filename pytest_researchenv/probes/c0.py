@@ -1,14 +1,19 @@
 """C0, static imports: can every import of the pinned tree be resolved in the environment?
 
-The published figure comes from pyright's `reportMissingImports` alone. The verdict is stricter (stubs and folders
-without code count as missing, nothing can be silenced, an agent's stand-in is no package) and fairer (what the
-environment's interpreter finds is not missing, whatever pyright says, provided that it is seen from outside; what no
-environment can satisfy is named in `repo.toml`).
+The published figure comes from pyright's `reportMissingImports` alone, on a selection of the tree. The verdict is
+stricter (everything is analysed, stubs and folders without code count as missing, nothing can be silenced, an agent's
+stand-in is no package) and fairer (what the environment's interpreter finds is not missing, whatever pyright says,
+provided that it is seen from outside; what no environment can satisfy is named in `repo.toml`).
+
+Beside the verdict the published figure is recorded for comparison (`published.py`): `missing_published` are the names
+that the published harness would have counted, `published_selection` says what it would have analysed, and
+`published_ratio` is its metric, their number over the published total. The `total` of the verdict is the number of
+names that are judged: the published total, and those that only files with a byte order mark import.
 
 What pyright resolves outside the tree has to be found by the interpreter, too. The standard library is left to pyright,
 which knows it by version: much of it exists on some platforms only, and is imported where it does.
 
-Only top-level names are judged. A missing submodule of a package that is there counts in the published figure and is
+Only top-level names are judged. A missing submodule of a package that is there counts in the published figure, and is
 recorded as `missing_submodules`: version-guarded imports of both an old and a new place are common, and whether the
 code runs is for the tiers above to say.
 """
@@ -28,8 +33,8 @@ from pytest_researchenv.probes.launch import attempt_labels, attempted, restored
 from pytest_researchenv.probes.lookup import Lookup, LookupFailedError, Question, parse_lookup, printable
 from pytest_researchenv.probes.outside import Outside, standard_library
 from pytest_researchenv.probes.protocol import ProbeTask
+from pytest_researchenv.probes.published import Published, published_figure
 from pytest_researchenv.probes.pyright import (
-    MISSING,
     Diagnostic,
     PyrightError,
     PyrightReport,
@@ -90,7 +95,7 @@ class _Findings:
         runtime_only: names that pyright misses and the interpreter finds → where.
         claims: names that the interpreter says it finds, and that are not there → why.
         stand_ins: names that count and are only found in an untracked file of the repository → that file.
-        published: names of the published figure.
+        published: the published figure.
         submodules: dotted modules that pyright misses in packages that are there.
         passed_over: what could not be read of the environment.
         decisive: pyright's first message about a name that counts.
@@ -102,7 +107,7 @@ class _Findings:
     runtime_only: Mapping[str, str]
     claims: Mapping[str, str]
     stand_ins: Mapping[str, str]
-    published: tuple[str, ...]
+    published: Published
     submodules: tuple[str, ...]
     passed_over: tuple[str, ...]
     decisive: str
@@ -364,7 +369,7 @@ def _findings(
         runtime_only={name: str(lookup.modules[name]) for name in found},
         claims=claims,
         stand_ins={name: note for name, note in counts.items() if name in stand_ins},
-        published=tuple(sorted({item.name for item in absolute if item.rule == MISSING})),
+        published=published_figure(task.tree, pyright.diagnostics, workdir=task.environment.workdir),
         submodules=tuple(sorted({item.module for item in absolute if "." in item.module and item.name in found})),
         passed_over=tuple(lookup.passed_over),
         decisive=next((str(item) for item in counted if item.name in counts), ""),
@@ -400,7 +405,9 @@ def _verdict(findings: _Findings, most: float) -> TierResult:
         decisive="" if passed else printable(findings.decisive, _LONGEST_REASON),
         evidence={
             "missing": _printable(findings.missing),
-            "missing_published": _printable(findings.published),
+            "missing_published": _printable(findings.published.missing),
+            "published_selection": printable(findings.published.selection, _LONGEST_REASON),
+            "published_ratio": findings.published.ratio(len(findings.scan.published_names)),
             "missing_submodules": _printable(findings.submodules),
             "total": total,
             "unsatisfiable": _printable(findings.exempt),

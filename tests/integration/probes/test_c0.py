@@ -37,7 +37,7 @@ Judge = Callable[..., TierResult]
 
 def test_a_package_of_which_only_stubs_are_bundled_is_missing(judge: Judge) -> None:
     """Pyright brings stubs of yaml and requests: that does not make them installed."""
-    result = judge({"main.py": "import json\nimport requests\nimport yaml\n"})
+    result = judge({"main.py": "import json\nimport requests\nimport yaml\n", "pkg/__init__.py": "import yaml\n"})
 
     assert (result.verdict, result.cause) == (Verdict.FAILED, Cause.MISSING_IMPORTS)
     assert result.reason == "2 of 3 imports missing: requests, yaml"
@@ -47,7 +47,7 @@ def test_a_package_of_which_only_stubs_are_bundled_is_missing(judge: Judge) -> N
 
 
 def test_nothing_in_the_repository_silences_a_report(judge: Judge) -> None:
-    """Comments, file-level directives and the repository's own configuration of pyright have no effect."""
+    """Comments, directives and the repository's own configuration of pyright count for the published figure alone."""
     result = judge(
         {
             "a.py": "import absent_a  # type: ignore\n",
@@ -62,12 +62,34 @@ def test_nothing_in_the_repository_silences_a_report(judge: Judge) -> None:
     )
 
     assert result.evidence["missing"] == ["absent_a", "absent_b", "absent_c", "absent_d", "absent_e"]
-    assert result.evidence["missing_published"] == result.evidence["missing"]
+    assert result.evidence["missing_published"] == []
+    assert result.evidence["published_selection"] == "pyrightconfig.json"
+    assert result.evidence["published_ratio"] == "0/5"
+
+
+def test_the_published_figure_is_of_the_published_selection(judge: Judge) -> None:
+    """Of `src` and `tests` here, without what comments silence, over all names; the verdict is of everything."""
+    result = judge(
+        {
+            "setup.py": "import absent_a\n",
+            "src/pkg/__init__.py": "import absent_b\nimport absent_c  # type: ignore\n",
+            "src/pkg/old.py": "import absent_d.x\nprint 'hello'\n",
+            "tests/test_x.py": "\ufeffimport absent_e\n",
+            "typings/absent_b.pyi": "",
+            "docs/pkg/__init__.py": "import absent_f\n",
+        }
+    )
+
+    assert result.evidence["missing"] == [f"absent_{letter}" for letter in "abcef"]
+    assert result.evidence["total"] == 5
+    assert result.evidence["missing_published"] == ["absent_d", "absent_e"]
+    assert result.evidence["published_selection"] == "src and tests"
+    assert result.evidence["published_ratio"] == "2/4"
 
 
 def test_an_editable_install_through_a_finder_is_not_missing(judge: Judge) -> None:
     """What only the interpreter finds is recorded with its finder, and counts in the published figure alone."""
-    result = judge({"main.py": "import ext\n"}, python=FULL)
+    result = judge({"pkg/__init__.py": "import ext\n"}, python=FULL)
 
     assert result.verdict is Verdict.PASSED
     assert result.evidence["missing_published"] == ["ext"]
@@ -92,9 +114,10 @@ def test_a_stand_in_that_pyright_itself_finds_is_missing(judge: Judge, freeze: F
     script = "cd /opt/bare/lib/python3*/site-packages && echo /workspace/project/src > project.pth"
     snapshot = freeze(image, {"workspace/project/src/flash_attn.py": ""}, script)
 
-    result = judge({"main.py": "import flash_attn\n"}, snapshot=snapshot)
+    result = judge({"pkg/__init__.py": "import flash_attn\n"}, snapshot=snapshot)
 
     assert result.evidence["missing_published"] == []
+    assert result.evidence["published_ratio"] == "0/1"
     assert result.reason.endswith("flash_attn (only an untracked stand-in, src/flash_attn.py)")
 
 
@@ -158,7 +181,7 @@ def test_every_counted_file_is_analysed_and_no_other(judge: Judge) -> None:
             "venv/lib/d.py": "import absent_d\n",
             "old.py": "import absent_e\nprint 'hello'\n",
             "null.py": "import absent_f\0\n",
-            "empty.py": "",
+            "__init__.py": "",
             "main.py": "import build.c\n",
         }
     )
@@ -171,7 +194,7 @@ def test_every_counted_file_is_analysed_and_no_other(judge: Judge) -> None:
 
 def test_unsatisfiable_names_count_in_the_published_figure_alone(judge: Judge) -> None:
     """What `repo.toml` lists is no failure."""
-    result = judge({"main.py": "import flash_attn\n"}, unsatisfiable={"flash_attn": "CUDA only"})
+    result = judge({"pkg/__init__.py": "import flash_attn\n"}, unsatisfiable={"flash_attn": "CUDA only"})
 
     assert result.verdict is Verdict.PASSED
     assert result.evidence["unsatisfiable"] == result.evidence["missing_published"] == ["flash_attn"]

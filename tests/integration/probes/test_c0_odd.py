@@ -150,7 +150,7 @@ def test_files_with_unusual_names_are_judged(judge: Judge) -> None:
     ]
     files = {path: f"import absent_{number}, json\nfrom . import y\n" for number, path in enumerate(odd)}
 
-    result = judge(files)
+    result = judge({**files, "__init__.py": ""})
 
     assert (result.verdict, result.cause) == (Verdict.FAILED, Cause.MISSING_IMPORTS), result.reason
     names = result.evidence["missing"]

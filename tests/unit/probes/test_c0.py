@@ -403,3 +403,22 @@ def test_whatever_an_interpreter_prints_makes_a_result_that_can_be_stored(tmp_pa
     assert result.reason.isprintable()
     assert result.decisive.isprintable()
     json.dumps(asdict(result), ensure_ascii=False).encode()
+
+
+def test_the_published_figure_is_recorded_beside_the_verdict(tmp_path: Path) -> None:
+    """Its own selection, names and total; what only a file with a byte order mark imports is judged and not in it."""
+    (tmp_path / "m.py").write_bytes(b"\xef\xbb\xbfimport b\n")
+    (tmp_path / "c.py").write_text("import json\n")
+    (tmp_path / "pyproject.toml").write_text("[tool.pyright]\n")
+    sandbox = FakeSandbox()
+    sandbox.program(PYTHON, interpreter)
+    missing = answer(diagnostic('Import "b" could not be resolved'), diagnostic('Import "d" could not', "x"), files=2)
+    sandbox.program(NODE, lambda _files, _argv, _environment: (1, missing.replace("/r/a/b.py", "m.py").encode()))
+
+    result = C0Probe().judge(task_on(sandbox, tmp_path, report=SelfReport(python_path=PYTHON)))
+
+    assert result.reason == "1 of 2 imports missing: b"
+    assert result.evidence["total"] == 2
+    assert result.evidence["missing_published"] == ["b"]
+    assert result.evidence["published_selection"] == "[tool.pyright] in pyproject.toml"
+    assert result.evidence["published_ratio"] == "1/1"

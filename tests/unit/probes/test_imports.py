@@ -129,6 +129,41 @@ def test_declared_encodings_are_honoured(tmp_path: Path) -> None:
     assert scan_folder(tmp_path).names == ("one", "two")
 
 
+@pytest.mark.parametrize(
+    ("source", "names", "published"),
+    [
+        (b"\xef\xbb\xbfimport a\n", ("a",), ()),
+        (b"\xef\xbb\xbf# coding: utf-8\nimport a\n", ("a",), ()),
+        ("# coding: utf-8\nimport a  # \u00e9\n".encode(), ("a",), ("a",)),
+        (b"# coding: latin-1\nimport a  # \xe9\n", ("a",), ("a",)),
+        (b"# coding: latin-1\nimport \xe9\n", ("\xe9",), ()),
+        (b"import a\nx = '\xe9'\n", (), ("a",)),
+        (b"# coding: no-such-codec\nimport a\n", (), ("a",)),
+        (b"import a\0\n", (), ()),
+        (b"import a\nprint 'x'\n", (), ()),
+        (b"import a\rimport b\r\n", ("a", "b"), ("a", "b")),
+    ],
+    ids=["bom", "bom-and-cookie", "utf-8", "latin-1", "latin-1-name", "bytes", "codec", "null", "old", "line-ends"],
+)
+def test_the_published_total_is_of_what_can_be_parsed_as_text(
+    tmp_path: Path, source: bytes, names: tuple[str, ...], published: tuple[str, ...]
+) -> None:
+    """A byte order mark hides a file from it, though not from the verdict; what is declared or broken is replaced."""
+    write(tmp_path, {"a.py": source, "other.py": "import other\n"})
+
+    scan = scan_folder(tmp_path)
+
+    assert set(scan.names) == {*names, "other"}
+    assert set(scan.published_names) == {*published, "other"}
+
+
+def test_a_name_that_another_file_imports_is_in_the_published_total(tmp_path: Path) -> None:
+    """What only files with a byte order mark import is left out, and nothing else."""
+    write(tmp_path, {"a.py": b"\xef\xbb\xbfimport one, two\n", "b.py": "import two\n"})
+
+    assert scan_folder(tmp_path).published_names == ("two",)
+
+
 def test_warnings_of_old_code_do_not_escape(tmp_path: Path) -> None:
     """Invalid escapes and `is` with a literal warn when they are parsed; here every warning is an error."""
     write(tmp_path, {"a.py": "import one\nx = '\\d'\ny = x is 'z'\n"})
