@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -10,6 +11,7 @@ from pytest_researchenv._words import Cause, Parallel, SabotageKind, Tier
 
 
 __all__ = [
+    "Asset",
     "Deviation",
     "Evidence",
     "FileEvidence",
@@ -101,7 +103,8 @@ class TierSpec:
         timeout_s: wall time limit in seconds.
         memory_gb: limit of its memory, in GiB.
         environment: variables added to the probe's world, with placeholders.
-        assets: names of assets that the harness mounts; the network is off when there are none.
+        assets: names of the repository's assets that are mounted, each as the file `{assets}/NAME/NAME`. The network
+            is off even so.
         evidence: what must be seen.
     """
 
@@ -171,6 +174,33 @@ class ImportPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class Asset:
+    """A file that no probe can do without: the harness fetches it once, and mounts it read-only.
+
+    Attributes:
+        url: where from, with a revision that does not move.
+        sha256: digest of the file, 64 hexadecimal digits.
+        size_bytes: its size.
+        revision: what it is a file of, in words.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    url: str
+    sha256: str
+    size_bytes: int
+    revision: str = ""
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[0-9a-f]{64}", self.sha256):
+            raise ValueError(f"sha256 must be 64 hexadecimal digits, not {self.sha256!r}")
+        if not re.match(r"https?://", self.url):
+            raise ValueError(f"url must begin with https:// or http://, not {self.url!r}")
+        if self.size_bytes < 1:
+            raise ValueError(f"size_bytes must be positive, not {self.size_bytes}")
+
+
+@dataclass(frozen=True, slots=True)
 class Deviation:
     """Where a probe differs from what the published benchmark does, and why.
 
@@ -221,6 +251,7 @@ class Repository:
         root_on_path: whether the repository is no package but run from its root: then `PYTHONPATH` names it.
         notes: what else one should know.
         imports: what C0 expects.
+        assets: name → a file that probes cannot do without.
         tiers: how each tier is probed; a tier that is absent is not applicable.
         deviations: where its probes differ from the published ones.
         sabotage: how its good environment is broken, to show that its probes notice.
@@ -241,6 +272,7 @@ class Repository:
     root_on_path: bool = False
     notes: tuple[str, ...] = ()
     imports: ImportPolicy = field(default_factory=ImportPolicy)
+    assets: dict[str, Asset] = field(default_factory=dict)
     tiers: dict[Tier, TierSpec] = field(default_factory=dict)
     deviations: tuple[Deviation, ...] = ()
     sabotage: dict[SabotageKind, Sabotage] = field(default_factory=dict)

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from pytest_researchenv.agents.registry import AGENTS
 from pytest_researchenv.model import (
+    Asset,
     Cause,
     Deviation,
     Evidence,
@@ -38,7 +39,7 @@ from pytest_researchenv.model import (
 __all__ = ["FRAMEWORKS", "PLACEHOLDERS", "Problem", "repository_problems", "suite_problems", "validation_problems"]
 
 #: What `{…}` may name in a command, a working directory, an environment variable or an evidence path.
-PLACEHOLDERS = ("python", "repo", "out", "device", "nproc", "observer")
+PLACEHOLDERS = ("python", "repo", "out", "device", "nproc", "observer", "assets")
 
 #: Frameworks that C2 knows how to ask.
 FRAMEWORKS = ("torch", "tensorflow", "jax")
@@ -63,6 +64,9 @@ _TABLES: dict[str, type] = {
     "json": JsonEvidence,
     "deviations": Deviation,
 } | {kind.__name__: kind for kind in _SOURCES.values()}
+
+#: Tables of tables, whose names the suite chooses.
+_KEYED: dict[str, type] = {"assets": Asset, "sabotage": Sabotage}
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +157,7 @@ def _text(kind: str, message: str, location: Sequence[int | str], value: object,
     if kind == "value_error":
         return message.removeprefix("Value error, ")
     if location[-1] == "[key]":
-        members = [*SabotageKind] if location[0] == "sabotage" else [*Tier]
+        members = [*map(str, SabotageKind if location[0] == "sabotage" else Tier)]
         return f"unknown name{_nearest(str(value), members)}"
     if "equals" in location:
         return f"must be true, false, a number or a string, not {_shown(value)}"
@@ -166,8 +170,8 @@ def _table(location: Sequence[int | str], root: type) -> type:
     names = [part for part in location[:-1] if isinstance(part, str)]
     if not names:
         return root
-    if names[0] == "sabotage":
-        return Sabotage
+    if names[0] in _KEYED:
+        return _KEYED[names[0]]
     return _TABLES.get(names[-1], TierSpec)
 
 
@@ -229,6 +233,9 @@ def _repository(repository: Repository) -> Iterator[tuple[str, str]]:
     for package, specifier in repository.pins.items():
         if not _is_specifier(specifier):
             yield f"pins.{package}", f"{specifier!r} is no version specifier; write it like '==2.1.0' or '>=2.1,<3'"
+    for name in repository.assets:
+        if not _SLUG.fullmatch(name):
+            yield f"assets.{name}", "must be a plain file name: letters and digits, with single '.', '_' or '-' between"
     yield from _sabotage(repository)
     if not repository.tiers:
         yield "tiers", "missing: without a table [tiers.C0] … nothing is verified"
@@ -310,6 +317,12 @@ def _tier(repository: Repository, tier: Tier, spec: TierSpec) -> Iterator[tuple[
         yield "probe", text
     if not math.isfinite(spec.timeout_s):
         yield "timeout_s", f"must be a finite number of seconds, not {spec.timeout_s}"
+    for name in spec.assets:
+        if name not in repository.assets:
+            yield (
+                "assets",
+                f"no asset is called {name!r}{_nearest(name, repository.assets)}: describe it in [assets.{name}]",
+            )
     yield from _placeholders(spec)
     yield from _environment(spec)
     for key, text in (*_files(spec.evidence), *_output(tier, spec.evidence), *_parallel(tier, spec)):

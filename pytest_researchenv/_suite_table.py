@@ -4,48 +4,70 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from pytest_researchenv.model import GitSource, PathSource, PypiSource, Repository, Source, Tier
+from pytest_researchenv.model import Cause, Tier
 from pytest_researchenv.suite import Suite
 
 
-__all__ = ["suite_table"]
+__all__ = ["suite_counts", "suite_table"]
+
+_WORDS = {
+    Cause.NONE: "yes",
+    Cause.NOT_APPLICABLE: "-",
+    Cause.NO_PROBE: "todo",
+    Cause.DEFECTIVE_UPSTREAM: "flaw",
+}
 
 
 def suite_table(suite: Suite) -> Table:
-    """Return a table with a line for each repository: source, Python, tiers, known-good recipe."""
-    supported = sum(_supported(repository, tier) for repository in suite.repositories for tier in Tier)
+    """Return a table with a line for each repository: Python, tiers, known-good recipe.
+
+    A tier is `yes` where it is probed, `todo` where it applies and has no probe yet, `flaw` where it applies by the
+    published count and no environment can pass, and `-` where it does not apply.
+    """
     count = len(suite.repositories)
     table = Table(
         title=Text(f"{suite.name}: {suite.description}" if suite.description else suite.name),
-        caption=f"{count} {'repository' if count == 1 else 'repositories'}, {supported} applicable tiers",
+        caption=f"{count} {'repository' if count == 1 else 'repositories'}, {_tiers(suite)} applicable tiers",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
     )
-    for heading in ("repository", "source", "python", *Tier, "oracle"):
+    table.add_column("repository", no_wrap=True)
+    for heading in ("python", *Tier, "oracle"):
         table.add_column(heading, overflow="fold")
     for repository in suite.repositories:
         oracle = Path(repository.folder, "oracle.sh").is_file()
         table.add_row(
-            Text(repository.name),
-            Text(_source(repository.source)),
+            Text(repository.slug),
             Text(repository.python or "any"),
-            *("yes" if _supported(repository, tier) else "-" for tier in Tier),
+            *(_WORDS[repository.spec(tier).idle[0]] for tier in Tier),
             "yes" if oracle else "-",
         )
     return table
 
 
-def _supported(repository: Repository, tier: Tier) -> bool:
-    spec = repository.tiers.get(tier)
-    return spec is not None and spec.supported
+def suite_counts(suite: Suite) -> str:
+    """Return the denominators, as published and corrected, as text.
+
+    Published: the tiers that apply. Corrected: those without what no environment can pass. Probed: those that this
+    version can judge.
+    """
+    lines = [f"{'tier':<6}{'published':>10}{'corrected':>10}{'probed':>8}"]
+    for tier in Tier:
+        causes = [repository.spec(tier).idle[0] for repository in suite.repositories]
+        published = len(causes) - causes.count(Cause.NOT_APPLICABLE)
+        corrected = published - causes.count(Cause.DEFECTIVE_UPSTREAM)
+        lines.append(f"{tier:<6}{published:>10}{corrected:>10}{causes.count(Cause.NONE):>8}")
+    totals = [repository.imports.published_total or 0 for repository in suite.repositories]
+    if any(totals):
+        exempt = sum(len(repository.imports.unsatisfiable) for repository in suite.repositories)
+        lines.append(f"imports: {sum(totals)} published; {exempt} of them need no environment satisfy")
+    return "\n".join(lines)
 
 
-def _source(source: Source) -> str:
-    match source:
-        case GitSource():
-            return f"{source.git} @ {source.commit[:12]}"
-        case PypiSource():
-            return f"{source.pypi} {source.version}"
-        case PathSource():
-            return source.path
+def _tiers(suite: Suite) -> int:
+    return sum(repository.spec(tier).supported for repository in suite.repositories for tier in Tier)

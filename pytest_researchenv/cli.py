@@ -10,12 +10,12 @@ from pathlib import Path
 
 from rich.console import Console
 
+from pytest_researchenv.authoring import add_commands
 from pytest_researchenv.errors import ResearchEnvError
 from pytest_researchenv.sandbox.daemon import connect
 from pytest_researchenv.sandbox.labels import Owner
 from pytest_researchenv.sandbox.reaper import reap
 from pytest_researchenv.shell import open_shell
-from pytest_researchenv.suite import find_suite, validate
 
 
 __all__ = ["main"]
@@ -35,9 +35,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="researchenv", description=sys.modules[__name__].__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    check = commands.add_parser("validate", help="check a suite's files without Docker, and print what it holds")
-    check.add_argument("suite", nargs="?", default="quickstart", help="a shipped suite's name, or a suite's folder")
-    check.set_defaults(run=_validate)
+    add_commands(commands)
 
     clean = commands.add_parser("reap", help="remove what dead runs left in the container engine")
     clean.add_argument(
@@ -50,10 +48,6 @@ def _parser() -> argparse.ArgumentParser:
     shell.add_argument("command", nargs=argparse.REMAINDER, help="command to run instead of a shell")
     shell.set_defaults(run=_shell)
     return parser
-
-
-def _validate(arguments: argparse.Namespace) -> int:
-    return 0 if validate(find_suite(arguments.suite), console=Console()) else 1
 
 
 def _reap(arguments: argparse.Namespace) -> int:

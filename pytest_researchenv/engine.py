@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from pytest_researchenv.hardware import CPU_ONLY, Hardware
 from pytest_researchenv.sandbox.protocol import Mount, Sandbox
 
 
 __all__ = ["Engine"]
+
+
+def _no_volumes(name: str, digest: str, path: Path) -> Mount:
+    raise NotImplementedError(f"this engine makes no volumes: {name}, {digest}, {path}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,7 @@ class Engine:
         tools: read-only volume with node and pyright.
         hardware: what C2 to C4 run on, and what agents are given.
         notes: what people should know of it: host settings that could not be carried into containers.
+        volume_of: puts a file of this host (name, digest of its content, path) into a read-only volume.
         close: lets go of the connection.
     """
 
@@ -36,4 +42,5 @@ class Engine:
     tools: Mount
     hardware: Hardware = CPU_ONLY
     notes: tuple[str, ...] = ()
+    volume_of: Callable[[str, str, Path], Mount] = _no_volumes
     close: Callable[[], object] = lambda: None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 
 __all__ = [
+    "AssetError",
     "ConfigurationError",
     "DaemonUnavailableError",
     "DevicesUnavailableError",
@@ -65,6 +66,10 @@ class ImageError(InfrastructureError):
 
 class SourceError(InfrastructureError, OSError):
     """The pinned tree could not be had: network, checksum, missing commit."""
+
+
+class AssetError(InfrastructureError, OSError):
+    """A file that a probe needs could not be had: network, size, checksum."""
 
 
 class StoreError(InfrastructureError, OSError):

@@ -5,7 +5,6 @@ This is where the seams meet. It knows nothing of pytest.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -17,16 +16,19 @@ from typing import final
 
 from pytest_researchenv.agents.protocol import Agent
 from pytest_researchenv.agents.registry import find_agent
+from pytest_researchenv.assets import fetch_asset
+from pytest_researchenv.basis import tier_basis
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.environments import Environments
 from pytest_researchenv.errors import ConfigurationError, InfrastructureError, ResearchEnvError
+from pytest_researchenv.lock import dataset_of
 from pytest_researchenv.log import capped_log
 from pytest_researchenv.model import Cause, Environment, Repository, Tier, TierResult, Verdict
 from pytest_researchenv.probes.protocol import Probe, ProbeTask
 from pytest_researchenv.progress import Teller
+from pytest_researchenv.sandbox.protocol import Mount
 from pytest_researchenv.settings import Settings
 from pytest_researchenv.store import Attempt
-from pytest_researchenv.suite import resolve_probe, shared_modules
 
 
 __all__ = ["Harness", "Judged"]
@@ -129,6 +131,7 @@ class Harness:
                 duration_s=result.duration_s or time.monotonic() - started,
                 log=log.name,
                 basis=self._basis(repository, tier),
+                dataset=dataset_of(repository),
                 session=self._settings.session,
                 created=datetime.now(UTC).isoformat(timespec="seconds"),
             )
@@ -137,7 +140,7 @@ class Harness:
 
         try:
             with capped_log(log) as append:
-                return save(self._probes[tier].judge(self._task(append, environment, repository)))
+                return save(self._probes[tier].judge(self._task(append, environment, repository, tier)))
         except ResearchEnvError as error:
             save(TierResult(tier, Verdict.ERROR, Cause.INFRASTRUCTURE, str(error)))
             raise
@@ -147,7 +150,9 @@ class Harness:
             save(TierResult(tier, Verdict.ERROR, Cause.INFRASTRUCTURE, message))
             raise InfrastructureError(message) from error
 
-    def _task(self, log: Callable[[bytes], object], environment: Environment, repository: Repository) -> ProbeTask:
+    def _task(
+        self, log: Callable[[bytes], object], environment: Environment, repository: Repository, tier: Tier
+    ) -> ProbeTask:
         return ProbeTask(
             environment=environment,
             repository=repository,
@@ -157,7 +162,15 @@ class Harness:
             log=log,
             settings=self._probe_settings(),
             hardware=self._engine.hardware,
+            assets=self._assets(repository, tier),
             result_of=lambda other: self.judge(environment.key.agent, repository, other).result,
+        )
+
+    def _assets(self, repository: Repository, tier: Tier) -> tuple[Mount, ...]:
+        chosen = {name: repository.assets[name] for name in repository.spec(tier).assets}
+        return tuple(
+            self._engine.volume_of(name, asset.sha256, fetch_asset(name, asset, cache=self._settings.cache))
+            for name, asset in chosen.items()
         )
 
     def _probe_settings(self) -> dict[str, float]:
@@ -165,15 +178,6 @@ class Harness:
 
     def _basis(self, repository: Repository, tier: Tier) -> str:
         """Return a digest of what decides the tier, beside the environment."""
-        spec = repository.tiers[tier]
-        scripts = (resolve_probe(repository, tier), *shared_modules(repository)) if spec.probe else ()
-        parts = (
-            spec,
-            repository.imports,
-            repository.frameworks,
-            repository.root_on_path,
-            self._engine.hardware.accelerator,
-            sorted(self._probe_settings().items()),
+        return tier_basis(
+            repository, tier, accelerator=self._engine.hardware.accelerator, settings=self._probe_settings()
         )
-        text = " ".join(map(repr, parts))
-        return hashlib.sha256(b"\0".join((text.encode(), *(script.read_bytes() for script in scripts)))).hexdigest()

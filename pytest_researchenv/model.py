@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from pytest_researchenv._description import (
+    Asset,
     Deviation,
     Evidence,
     FileEvidence,
@@ -27,6 +28,7 @@ from pytest_researchenv._words import Cause, Parallel, SabotageKind, Tier, Verdi
 __all__ = [
     "NO_SELF_REPORT",
     "UNFREEZABLE",
+    "Asset",
     "Cause",
     "Deviation",
     "Environment",
@@ -196,6 +198,7 @@ class TierResult:
             comparison with published figures.
         findings: false claims (C5).
         basis: digest of what the tier was judged by: its part of `repo.toml`, its probe script, the settings.
+        dataset: digest of the suite (`lock.dataset_digest`), for every file of it.
         session: id of the pytest session that probed.
         created: UTC, ISO 8601.
     """
@@ -213,5 +216,6 @@ class TierResult:
     emulated: bool = False
     findings: tuple[Finding, ...] = ()
     basis: str = ""
+    dataset: str = ""
     session: str = ""
     created: str = ""

@@ -26,11 +26,21 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-__all__ = ["Suite", "find_suite", "load_suite", "resolve_probe", "shared_modules", "suite_names", "validate"]
+__all__ = [
+    "SUITE_FILE",
+    "Suite",
+    "find_suite",
+    "load_suite",
+    "resolve_probe",
+    "shared_modules",
+    "suite_names",
+    "validate",
+]
 
 _T = TypeVar("_T")
 
-_SUITE_FILE = "suite.toml"
+#: What makes a folder a suite.
+SUITE_FILE = "suite.toml"
 _REPOSITORY_FILE = "repo.toml"
 _SHARED = "_shared"
 
@@ -82,17 +92,17 @@ def find_suite(name_or_path: str) -> Path:
     if name_or_path in shipped:
         return shipped[name_or_path]
     path = Path(name_or_path).expanduser()
-    if (path / _SUITE_FILE).is_file():
+    if (path / SUITE_FILE).is_file():
         return path.resolve()
     known = ", ".join(sorted(shipped)) or "none"
     if path.is_dir():
         raise ConfigurationError(
-            f"no suite in the folder {path.resolve()}: it has no {_SUITE_FILE}; known suites: {known}"
+            f"no suite in the folder {path.resolve()}: it has no {SUITE_FILE}; known suites: {known}"
         )
     near = difflib.get_close_matches(name_or_path, shipped, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise ConfigurationError(
-        f"unknown suite {name_or_path!r}{hint} (known suites: {known}; or give the path of a folder with {_SUITE_FILE})"
+        f"unknown suite {name_or_path!r}{hint} (known suites: {known}; or give the path of a folder with {SUITE_FILE})"
     )
 
 
@@ -107,7 +117,7 @@ def load_suite(folder: Path) -> Suite:
     """
     folder = folder.resolve()
     problems: list[Problem] = []
-    header = _read(_header_adapter(), _Header, folder / _SUITE_FILE, problems)
+    header = _read(_header_adapter(), _Header, folder / SUITE_FILE, problems)
     repositories: list[Repository] = []
     for file in sorted(folder.glob(f"*/{_REPOSITORY_FILE}")):
         repository = _read_repository(file, problems)
@@ -159,7 +169,7 @@ def validate(folder: Path, *, console: Console) -> bool:
         Whether the suite is fine.
     """
     # Collecting tests needs this module and no tables.
-    from pytest_researchenv._suite_table import suite_table  # noqa: PLC0415 - see above
+    from pytest_researchenv._suite_table import suite_counts, suite_table  # noqa: PLC0415 - see above
 
     try:
         suite = load_suite(folder)
@@ -167,6 +177,7 @@ def validate(folder: Path, *, console: Console) -> bool:
         console.print(str(error), style="red", markup=False, highlight=False, soft_wrap=True)
         return False
     console.print(suite_table(suite))
+    console.print(suite_counts(suite), markup=False, highlight=False)
     return True
 
 
@@ -177,7 +188,7 @@ def _shipped() -> dict[str, Path]:
     # In site-packages a neighbour called `suites` is somebody else's.
     if (package.parent / "pyproject.toml").is_file():
         parents.append(package.parent / "suites")
-    return {file.parent.name: file.parent for parent in parents for file in parent.glob(f"*/{_SUITE_FILE}")}
+    return {file.parent.name: file.parent for parent in parents for file in parent.glob(f"*/{SUITE_FILE}")}
 
 
 @cache

@@ -24,6 +24,7 @@ from importlib import resources
 from pathlib import Path, PurePosixPath
 from typing import IO, TypeVar
 
+from pytest_researchenv.assets import HOME
 from pytest_researchenv.errors import InfrastructureError, SandboxError
 from pytest_researchenv.model import Evidence, TierSpec
 from pytest_researchenv.probes.evidence import Outputs, read_outputs
@@ -214,6 +215,7 @@ def _values(python: str, places: _Places, setting: Setting) -> dict[str, str]:
         "device": setting.device,
         "nproc": str(setting.nproc),
         "observer": places.observer,
+        "assets": HOME,
     }
 
 
@@ -243,6 +245,7 @@ def _container(
         workdir=_filled(tier.workdir, values),
         labels=attempt_labels(task),
         limits=Limits(memory_bytes=int(tier.memory_gb * 1024**3)),
+        mounts=task.assets,
         devices=setting.devices,
     )
 

@@ -51,6 +51,7 @@ class ProbeTask:
         log: called with all that the probe's containers print.
         settings: name → value of options that tiers read (`c0_max_missing`).
         hardware: what there is to run on.
+        assets: the read-only volumes with the tier's assets.
         result_of: gives the result of another tier of the same environment, probing it when there is none.
     """
 
@@ -62,6 +63,7 @@ class ProbeTask:
     log: Callable[[bytes], object]
     settings: Mapping[str, float]
     hardware: Hardware = CPU_ONLY
+    assets: tuple[Mount, ...] = ()
     result_of: Callable[[Tier], TierResult] | None = None
 
 

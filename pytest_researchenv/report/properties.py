@@ -39,6 +39,8 @@ def judged_properties(judged: Judged) -> list[tuple[str, object]]:
             "agent_ended": judged.environment.ended,
         }
         facts |= {f"agent_{name}": value for name, value in judged.environment.telemetry.items()}
+    if result.dataset:
+        facts["dataset"] = result.dataset
     if result.findings:
         facts["findings"] = "; ".join(f"{finding.field}: {finding.observed}" for finding in result.findings)
     if judged.notes:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.hardware import CPU_ONLY, Accelerator, Hardware
+from pytest_researchenv.sandbox.assets import ensure_asset
 from pytest_researchenv.sandbox.daemon import connect
 from pytest_researchenv.sandbox.docker import DockerSandbox
 from pytest_researchenv.sandbox.gpu import detect
@@ -56,6 +58,7 @@ def docker_engine(run: str, *, image: str, accelerator: str, say: Callable[[str]
         close=client.close,
         tools=ensure_tools(client, owner=owner, image=base.image, say=say),
         hardware=hardware,
+        volume_of=partial(ensure_asset, client, owner=owner, image=base.image, say=say),
     )
 
 

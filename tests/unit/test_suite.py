@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from pytest_researchenv.errors import ConfigurationError, SuiteError
-from pytest_researchenv.model import GitSource, PathSource, PypiSource, Tier
+from pytest_researchenv.model import GitSource, PathSource, PypiSource, SabotageKind, Tier
 from pytest_researchenv.suite import find_suite, load_suite, resolve_probe, suite_names, validate
 
 
@@ -62,7 +62,7 @@ def test_every_key_of_the_format_is_read(tmp_path: Path) -> None:
     header, repository = (block.split("```")[0] for block in blocks)
     folder = write(tmp_path, {"example": repository}, header=header)
     (folder / "example" / "probes").mkdir()
-    (folder / "example" / "probes" / "c3.py").write_text("")
+    (folder / "example" / "probes" / "c3.py").write_text("# my-suite canary 6f1c\n")
 
     read = load_suite(folder).repositories[0]
 
@@ -71,6 +71,10 @@ def test_every_key_of_the_format_is_read(tmp_path: Path) -> None:
     assert read.tiers[Tier.C1].evidence.json[0].max == 20.0
     assert read.tiers[Tier.C4].skip_reason
     assert read.imports.published_total == 42
+    assert read.pins == {"torch": ">=2.1,<3"}
+    assert read.assets["weights.bin"].size_bytes == 1000
+    assert set(read.sabotage) == set(SabotageKind)
+    assert read.deviations[0].here
     assert resolve_probe(read, Tier.C3) == folder / "example" / "probes" / "c3.py"
 
 
@@ -321,7 +325,7 @@ def test_validate_prints_what_a_suite_holds_or_lacks(tmp_path: Path) -> None:
     assert validate(write(tmp_path, {"one": f'name = "o/[b]one"\n{PATH}{C0}'}), console=console) is False
     assert "'o/[b]one' must be NAME or OWNER/NAME" in output.getvalue()
     assert validate(write(tmp_path, {"one": f'name = "o/one"\n{PATH}{C0}{C1}'}), console=console) is True
-    assert "o/one" in output.getvalue()
+    assert "\n one " in output.getvalue()
     assert "1 repository, 2 applicable tiers" in output.getvalue()
 
 

@@ -96,6 +96,7 @@ class World:
         problem: str = "",
         nodes: Mapping[str, bytes | Link | Folder] = IMAGE,
         changed: tuple[str, ...] = (),
+        root_on_path: bool = False,
     ) -> TierResult:
         """Judge a snapshot in which the interpreter does what the program does."""
         image = self.sandbox.add_image("snapshot", dict(nodes))
@@ -114,7 +115,11 @@ class World:
             created="",
         )
         repository = Repository(
-            "someone/project", PathSource("."), tiers={Tier.C1: spec} if spec else {}, folder=str(self.folder)
+            "someone/project",
+            PathSource("."),
+            tiers={Tier.C1: spec} if spec else {},
+            folder=str(self.folder),
+            root_on_path=root_on_path,
         )
         tree = Tree(self.folder / "tree", ("pkg/core.py", "run.py"), "digest")
         tools = Mount("tools", "/tools")
@@ -127,7 +132,8 @@ class World:
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     """A world whose containers are all removed in the end."""
-    made = World(tmp_path)
+    (tmp_path / "project").mkdir()
+    made = World(tmp_path / "project")
     yield made
     assert not made.sandbox.containers
 
@@ -262,6 +268,52 @@ def test_a_probe_script_is_brought_along_and_run_by_the_reported_interpreter(wor
 
     assert result.verdict is Verdict.PASSED
     assert seen == {"script": b"the probe's own text", "neighbour": None}
+
+
+def test_what_a_suites_probes_share_lies_beside_the_script(world: World) -> None:
+    """The script imports it from its own folder, as the ranks do that it starts."""
+    (world.folder.parent / "_shared").mkdir()
+    (world.folder.parent / "_shared" / "kit.py").write_text("shared", encoding="utf-8")
+    seen: list[bytes | Link | Folder | None] = []
+
+    def look(files: FakeFiles, argv: tuple[str, ...], environment: Mapping[str, str]) -> tuple[int, bytes]:
+        seen.append(files.read(str(Path(argv[1]).with_name("kit.py"))))
+        return good(files, argv, environment)
+
+    assert world.judge(look, spec=dataclasses.replace(SPEC, argv=(), probe="probes/c1.py")).verdict is Verdict.PASSED
+    assert seen == [b"shared"]
+
+
+@pytest.mark.parametrize(("root_on_path", "path"), [(False, None), (True, REPO)])
+def test_the_root_is_on_the_path_only_where_the_suite_says_so(
+    world: World, *, root_on_path: bool, path: str | None
+) -> None:
+    """Otherwise a package that was never installed would be imported from the folder."""
+    seen: list[str | None] = []
+
+    def look(files: FakeFiles, argv: tuple[str, ...], environment: Mapping[str, str]) -> tuple[int, bytes]:
+        seen.append(environment.get("PYTHONPATH"))
+        return good(files, argv, environment)
+
+    world.judge(look, root_on_path=root_on_path)
+
+    assert seen == [path]
+
+
+@pytest.mark.parametrize(
+    ("spec", "cause"),
+    [
+        (TierSpec(pending="not written"), Cause.NO_PROBE),
+        (TierSpec(defective_upstream="cannot work"), Cause.DEFECTIVE_UPSTREAM),
+        (TierSpec(supported=False, skip_reason="no CPU code"), Cause.NOT_APPLICABLE),
+    ],
+)
+def test_what_is_not_probed_is_skipped_with_its_reason(world: World, spec: TierSpec, cause: Cause) -> None:
+    """Each of the three reasons is a skip of its own cause, and nothing is run."""
+    result = world.judge(spec=spec)
+
+    assert (result.verdict, result.cause) == (Verdict.SKIPPED, cause)
+    assert result.reason == spec.idle[1]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,80 @@
+"""Commands for suite authors, and the shipped suite of 44 repositories."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pytest_researchenv.cli import main
+from pytest_researchenv.lock import lock_problems
+from pytest_researchenv.model import Tier
+from pytest_researchenv.suite import find_suite, load_suite
+
+
+TINY = Path(__file__).parents[2] / "fixtures" / "suites" / "tiny"
+
+
+def test_researchenvbench_has_the_published_denominators(capsys: pytest.CaptureFixture[str]) -> None:
+    """44 repositories, C1 29, C2 44, C3 43, C4 32, and 2858 imports (arXiv 2603.06739)."""
+    assert main(["validate", "researchenvbench"]) == 0
+
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    published = {line[0]: int(line[1]) for line in lines if line and line[0] in [*map(str, Tier)]}
+    assert published == {"C0": 44, "C1": 29, "C2": 44, "C3": 43, "C4": 32, "C5": 44}
+    assert sum(
+        item.imports.published_total or 0 for item in load_suite(find_suite("researchenvbench")).repositories
+    ) == (2858)
+
+
+def test_researchenvbench_is_what_its_lock_says() -> None:
+    """Whoever changes a description, a probe or a recipe locks the suite anew: `researchenv lock researchenvbench`."""
+    assert lock_problems(find_suite("researchenvbench")) == []
+
+
+def test_each_of_its_recipes_can_be_proven() -> None:
+    """A repository with a recipe has all three kinds of sabotage, and its deviations written down."""
+    for repository in load_suite(find_suite("researchenvbench")).repositories:
+        if Path(repository.folder, "oracle.sh").exists():
+            assert len(repository.sabotage) == 3, repository.name
+            assert repository.deviations, repository.name
+
+
+def test_a_suite_that_was_changed_after_it_was_locked_is_not_valid(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`validate --locked` names the file and ends with code 1."""
+    suite = tmp_path / "tiny"
+    shutil.copytree(TINY, suite)
+
+    assert main(["lock", str(suite)]) == 0
+    assert main(["validate", str(suite), "--locked"]) == 0
+    (suite / "needy" / "oracle.sh").write_text("true\n")
+    assert main(["validate", str(suite), "--locked"]) == 1
+    assert "needy/oracle.sh has changed since the suite was locked" in capsys.readouterr().out
+
+
+def test_imports_are_compared_with_the_published_total(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A total that differs makes the suite invalid, and the page says both figures."""
+    suite = tmp_path / "suite"
+    (suite / "one").mkdir(parents=True)
+    (suite / "suite.toml").write_text('name = "mine"\n')
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "run.py").write_text("import json, numpy.linalg\n")
+    text = 'name = "one"\nsource.path = "../../tree"\nimports.published_total = {total}\n[tiers.C0]\n'
+    page, cache = tmp_path / "imports.md", ["--cache", str(tmp_path / "cache")]
+
+    (suite / "one" / "repo.toml").write_text(text.replace("{total}", "2"))
+    assert main(["validate", str(suite), "--imports", "--output", str(page), *cache]) == 0
+    (suite / "one" / "repo.toml").write_text(text.replace("{total}", "3"))
+    assert main(["validate", str(suite), "--imports", *cache]) == 1
+
+    assert "one: 3 published, 2 found" in capsys.readouterr().out
+    assert "| one | 2 | 2 | 0 |" in page.read_text(encoding="utf-8")
+
+
+def test_only_known_repositories_are_proven(capsys: pytest.CaptureFixture[str]) -> None:
+    """A slip is answered with the names there are, before any container is made."""
+    assert main(["prove", str(TINY), "--only", "nedy"]) == 1
+    assert "no repository is called 'nedy'; known: needy, plain" in capsys.readouterr().err
