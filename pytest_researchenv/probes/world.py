@@ -74,6 +74,9 @@ def probe_environment(
         "OMP_NUM_THREADS": count,
         "MKL_NUM_THREADS": count,
         "OPENBLAS_NUM_THREADS": count,
+        # Threads that spin while they wait starve one another where probes share processors (benchmarks/contention.py:
+        # two small trainings on two busy cores took 80 to 110 s, and 1 to 3 s with this).
+        "OMP_WAIT_POLICY": "PASSIVE",
         "TOKENIZERS_PARALLELISM": "false",
         # Model hubs fail at once instead of trying to connect.
         "HF_HUB_OFFLINE": "1",

@@ -41,6 +41,7 @@ def test_the_host_has_no_influence() -> None:
         "PYTHONHASHSEED": "0",
         "PYTHONUNBUFFERED": "1",
         "OMP_NUM_THREADS": "2",
+        "OMP_WAIT_POLICY": "PASSIVE",
         "MKL_NUM_THREADS": "2",
         "OPENBLAS_NUM_THREADS": "2",
         "TOKENIZERS_PARALLELISM": "false",
