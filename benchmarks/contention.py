@@ -1,7 +1,7 @@
 """What waiting threads cost where probes share processors: small trainings at once, spinning and not.
 
-Needs torch (`pip install -e '.[torch]'`). Prints the ratio of the wall times; run it on a machine with as few processors
-as trainings have threads altogether.
+Needs torch (`pip install -e '.[torch]'`). Prints the ratio of the wall times; the machine should have fewer processors
+than the trainings have threads altogether.
 """
 
 from __future__ import annotations
