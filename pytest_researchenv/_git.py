@@ -336,7 +336,8 @@ def _lay_out(commit: str, target: Path, scratch: Path) -> None:
     target.mkdir()
     (scratch / "index").unlink(missing_ok=True)  # It is of another folder.
     _git(f"--git-dir={scratch}", f"--work-tree={target}", "checkout", "--quiet", "--force", commit, "--", ".")
-    time = int(_git(f"--git-dir={scratch}", "show", "--no-patch", "--format=%ct", commit))
+    # The hash may be that of a tag or, where a tree lies about a submodule, of anything.
+    time = int(_git(f"--git-dir={scratch}", "show", "--no-patch", "--format=%ct", f"{commit}^{{commit}}"))
     for folder, folders, files in os.walk(target):
         for name in (*folders, *files):
             os.utime(Path(folder, name), (time, time), follow_symlinks=False)
@@ -349,8 +350,7 @@ def _fetch(url: str, commit: str, repository: Path) -> None:
             *("--no-write-fetch-head", "--", url, commit),
         )
     except _GitError as error:
-        shown = re.sub(r"//[^/@]*@", "//", url)  # As git has it: no password goes into a message.
-        raise SourceError(f"commit {commit} of {shown} cannot be fetched: {_explained(error)}") from error
+        raise SourceError(f"commit {commit} of {_shown(url)} cannot be fetched: {_explained(error)}") from error
 
 
 def remote_git(*arguments: str) -> bytes:
@@ -360,7 +360,8 @@ def remote_git(*arguments: str) -> bytes:
         SourceError: it fails; the message says why, and what to do.
     """
     try:
-        return _ask(*arguments)
+        # Wherever this process is: the configuration of a checkout there may name commands.
+        return _ask("-C", "/", *arguments)
     except _GitError as error:
         raise SourceError(f"git {arguments[0]} failed: {_explained(error)}") from error
 
@@ -374,6 +375,11 @@ def _ask(*arguments: str) -> bytes:
         "LC_ALL": "C",
     }
     return _run(["-c", "core.hooksPath=/dev/null", *arguments], environment=environment, timeout_s=_FETCH_TIMEOUT_S)
+
+
+def _shown(text: str) -> str:
+    """What a message may hold of an address: no password, as git has it."""
+    return re.sub(r"//[^/@\s]*@", "//", text)
 
 
 def _explained(error: _GitError) -> str:
@@ -422,7 +428,8 @@ def _git(*arguments: str, folder: Path | None = None, stdin: bytes = b"", extra:
 
 
 def _run(argv: Sequence[str], *, environment: Mapping[str, str], timeout_s: float, stdin: bytes = b"") -> bytes:
-    _log.debug("git %s", argv)
+    command = _shown(f"git {' '.join(argv)}")
+    _log.debug("%s", command)
     try:
         done = subprocess.run(
             ["git", *argv],
@@ -435,8 +442,8 @@ def _run(argv: Sequence[str], *, environment: Mapping[str, str], timeout_s: floa
     except FileNotFoundError as error:
         raise SourceError("git is not installed: install it (Debian and Ubuntu: apt-get install git)") from error
     except subprocess.TimeoutExpired as error:
-        raise SourceError(f"git did not end within {timeout_s:.0f} s: git {' '.join(argv)}") from error
+        raise SourceError(f"git did not end within {timeout_s:.0f} s: {command}") from error
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip()[-1000:]
-        raise _GitError(f"git {' '.join(argv)} ended with code {done.returncode}", said)
+        raise _GitError(f"{command} ended with code {done.returncode}", said)
     return done.stdout

@@ -12,8 +12,10 @@ __all__ = ["head_commit", "latest_commit"]
 
 
 def head_commit(folder: Path) -> tuple[str, str]:
-    """Return the address of a checkout's `origin` and its commit; both empty where it has none."""
+    """Return the address of a checkout's `origin` and its commit; both empty where it has none, or is a part of one."""
     try:
+        if read_git(folder, "rev-parse", "--show-prefix").strip():
+            return "", ""
         origin = read_git(folder, "config", "--get", "remote.origin.url").decode().strip()
         commit = read_git(folder, "rev-parse", "--verify", "HEAD^{commit}").decode().strip()
     except SourceError:

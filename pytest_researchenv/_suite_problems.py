@@ -263,6 +263,10 @@ def _is_specifier(text: str) -> bool:
 def _sabotage(repository: Repository) -> Iterator[tuple[str, str]]:
     for kind, sabotage in repository.sabotage.items():
         key = f"sabotage.{kind}"
+        if kind is SabotageKind.PACKAGE and not _PROJECT.fullmatch(sabotage.target):
+            yield f"{key}.target", f"{sabotage.target!r} is no name of one package"
+        if kind is SabotageKind.ENTRY and not sabotage.target.endswith(".py"):
+            yield f"{key}.target", f"{sabotage.target!r} must be a Python file: others cannot be made to do nothing"
         if not sabotage.tiers:
             yield f"{key}.tiers", "missing: which tiers must notice?"
         for tier in sabotage.tiers:
@@ -347,6 +351,8 @@ def _environment(spec: TierSpec) -> Iterator[tuple[str, str]]:
 def _probe(folder: Path, probe: str) -> str:
     """Say what is wrong with a probe script; nothing when it is fine."""
     file = folder / probe
+    if any(part.startswith(".") and part != ".." for part in PurePosixPath(probe).parts):
+        return f"{probe!r} is hidden, and no lock holds hidden files: rename it"
     if PurePosixPath(probe).is_absolute() or not file.resolve().is_relative_to(folder.resolve()):
         return f"{probe!r} lies outside the repository's folder {folder}"
     if not file.is_file():

@@ -114,8 +114,9 @@ def _compare_imports(folder: Path, cache: Path, output: Path | None) -> bool:
     same = [count for count in read if count.same]
     print(f"{len(same)} of {len(read)} trees that could be read have the published total; {len(counts)} have one")
     if output:
-        output.write_text(imports_page(counts), encoding="utf-8")
-    return len(same) == len(read)
+        _write(output, imports_page(counts))
+    # Where nothing could be read, nothing was compared.
+    return len(same) == len(read) and (bool(read) or not counts)
 
 
 def _count(repository: Repository, cache: Path) -> ImportCount:
@@ -151,6 +152,8 @@ def _lock(arguments: argparse.Namespace) -> int:
 def _prove(arguments: argparse.Namespace) -> int:
     suite = load_suite(find_suite(arguments.suite))
     chosen = _chosen(suite.repositories, arguments.only or [])
+    if not arguments.only:
+        chosen = _with_recipe(chosen)
     settings = Settings(
         results=arguments.results,
         run=arguments.name,
@@ -182,6 +185,13 @@ def _chosen(repositories: tuple[Repository, ...], names: list[str]) -> list[Repo
     return [known[name.casefold()] for name in names] or list(repositories)
 
 
+def _with_recipe(repositories: list[Repository]) -> list[Repository]:
+    found = [repository for repository in repositories if Path(repository.folder, "oracle.sh").is_file()]
+    if missing := [repository.slug for repository in repositories if repository not in found]:
+        print(f"left out, for want of an oracle.sh: {', '.join(missing)}")
+    return found
+
+
 def _tell(phase: Phase | None) -> None:
     if phase and phase.name and not phase.name.startswith("waiting"):
         print(f"  {phase.repository}, {phase.agent}: {phase.name}", flush=True)
@@ -196,11 +206,23 @@ def _line(proof: Proof) -> str:
 
 def _document(arguments: argparse.Namespace) -> int:
     suite = load_suite(find_suite(arguments.suite))
+    run = arguments.results / arguments.name
+    if not run.is_dir():
+        raise ConfigurationError(
+            f"there is no run in {run}: name it by --results and --run, or `researchenv prove` first"
+        )
     pages = {
         "validation.md": validation_page(suite, Store(arguments.results, arguments.name)),
         "deviations.md": deviations_page(suite),
     }
     for name, text in pages.items():
-        (arguments.docs / name).write_text(text, encoding="utf-8")
+        _write(arguments.docs / name, text)
         print(f"written: {arguments.docs / name}")
     return 0
+
+
+def _write(page: Path, text: str) -> None:
+    try:
+        page.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"{page} cannot be written: {error}; name another place") from error

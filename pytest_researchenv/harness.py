@@ -123,6 +123,8 @@ class Harness:
         _log.info("probing %s of %s", tier, attempt.key)
         self._say(f"probing {tier}")
         log = attempt.next_log(tier)
+        # As they are now: what is changed while the probe runs is not what was judged.
+        basis, dataset = self._basis(repository, tier), dataset_of(repository)
         started = time.monotonic()
 
         def save(result: TierResult) -> TierResult:
@@ -130,8 +132,8 @@ class Harness:
                 result,
                 duration_s=result.duration_s or time.monotonic() - started,
                 log=log.name,
-                basis=self._basis(repository, tier),
-                dataset=dataset_of(repository),
+                basis=basis,
+                dataset=dataset,
                 session=self._settings.session,
                 created=datetime.now(UTC).isoformat(timespec="seconds"),
             )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.specifiers import SpecifierSet
 
 from pytest_researchenv.probes.imports import scan_files
 
@@ -45,6 +45,7 @@ _PARALLEL = {
     "lightning": re.compile(r"\b(pytorch_)?lightning\b"),
     "deepspeed": re.compile(r"\bdeepspeed\b"),
 }
+_SUBMODULE = re.compile(r"^[ \t]*path[ \t]*=(.+)", re.MULTILINE)
 _HARD_CUDA = re.compile(r"\.cuda\(|['\"]cuda(:\d+)?['\"]|backend\s*=\s*['\"]nccl['\"]")
 _HUB = re.compile(r"\bfrom_pretrained\(|\bhf_hub_download\(|\bsnapshot_download\(|\bload_dataset\(|\btorch\.hub\.")
 
@@ -113,7 +114,7 @@ def inspect_tree(root: Path, files: Iterable[str]) -> Inspection:
         hub=_matches(sources, _HUB),
         versions_from_tags=bool(re.search(r"setuptools[-_]scm|versioneer|hatch-vcs", _text(root / "pyproject.toml")))
         or "use_scm_version" in _text(root / "setup.py"),
-        submodules=tuple(re.findall(r"^\s*path\s*=\s*(.+?)\s*$", _text(root / ".gitmodules"), re.MULTILINE)),
+        submodules=tuple(path.strip() for path in _SUBMODULE.findall(_text(root / ".gitmodules"))),
         lfs="filter=lfs" in _text(root / ".gitattributes"),
     )
 
@@ -128,7 +129,7 @@ def _text(path: Path) -> str:
 def _toml(path: Path) -> dict[str, object]:
     try:
         return tomllib.loads(_text(path))
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # Numbers that are too long are no TOMLDecodeError.
         return {}
 
 
@@ -166,11 +167,11 @@ def _python(project: Mapping[str, object], setup: Mapping[str, object]) -> str:
 
 def _specifier(text: str) -> str:
     """A PEP 440 specifier; Poetry's `^3.8` becomes `>=3.8,<4`."""
-    if found := re.fullmatch(r"\^(\d+)(\.[\d.]+)?", text.strip()):
+    if found := re.fullmatch(r"\^(\d{1,9})(\.[\d.]+)?", text.strip()):
         text = f">={found[1]}{found[2] or ''},<{int(found[1]) + 1}"
     try:
         return str(SpecifierSet(text)) and text.strip()
-    except InvalidSpecifier:
+    except ValueError:  # An InvalidSpecifier, or a number that is too long.
         return ""
 
 

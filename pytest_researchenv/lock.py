@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,7 +26,11 @@ _BYTECODE = "__pycache__"
 
 
 def dataset_digest(folder: Path) -> str:
-    """Return the digest of a suite: SHA-256 over the names and digests of its files, in hexadecimal."""
+    """Return the digest of a suite: SHA-256 over the names and digests of its files, in hexadecimal.
+
+    Raises:
+        ConfigurationError: one of them cannot be read.
+    """
     return _whole(_digests(folder))
 
 
@@ -58,11 +63,14 @@ def lock_problems(folder: Path) -> list[str]:
     """
     path = folder / LOCK
     try:
-        locked = dict(json.loads(path.read_text(encoding="utf-8"))["files"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        lock = json.loads(path.read_text(encoding="utf-8"))
+        whole, locked = lock["digest"], {str(name): str(digest) for name, digest in lock["files"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConfigurationError(
             f"{path} is no lock that can be read ({error!r}): make one with `researchenv lock {folder}`"
         ) from error
+    if whole != _whole(locked):
+        raise ConfigurationError(f"the digest in {path} is not that of its files: `researchenv lock {folder}`")
     found = _digests(folder)
     names = {name for name, _ in locked.items() ^ found.items()}
     return [f"{name} {_change(name, locked, found)}" for name in sorted(names)]
@@ -80,15 +88,25 @@ def _whole(files: dict[str, str]) -> str:
 
 def _digests(folder: Path) -> dict[str, str]:
     """Relative path → SHA-256 of each file, sorted."""
-    return {
-        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(_files(folder))
-    }
+    try:
+        return {
+            path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in sorted(_files(folder))
+        }
+    except OSError as error:
+        raise ConfigurationError(f"{folder} cannot be digested: {error}; was it changed meanwhile?") from error
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    for path in folder.rglob("*"):
-        parts = path.relative_to(folder).parts
-        hidden = any(part.startswith(".") or part == _BYTECODE for part in parts)
-        if path.is_file() and not hidden and path != folder / LOCK:
-            yield path
+    """The files, those in linked folders, too, as suites are read: each folder once, since links can go in circles."""
+    seen = {folder.resolve()}
+    for parent, folders, names in os.walk(folder, followlinks=True):
+        shown = [Path(parent, name) for name in sorted(folders) if name != _BYTECODE and not name.startswith(".")]
+        # Those that are really there come first, or a link could take their place.
+        shown.sort(key=Path.is_symlink)
+        folders[:] = [path.name for path in shown if path.resolve() not in seen]
+        seen.update(path.resolve() for path in shown)
+        for name in names:
+            path = Path(parent, name)
+            if path.is_file() and not name.startswith(".") and path != folder / LOCK:
+                yield path

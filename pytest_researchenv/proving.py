@@ -38,10 +38,22 @@ from pytest_researchenv.progress import Teller
 from pytest_researchenv.settings import Settings
 
 
-__all__ = ["BARE_TIERS", "Proof", "probed_tiers", "prove", "sabotage_agent_name"]
+__all__ = [
+    "BARE_TIERS",
+    "ENDED_WELL",
+    "Proof",
+    "noticed",
+    "probed_tiers",
+    "prove",
+    "sabotage_agent",
+    "sabotage_agent_name",
+]
 
 #: Tiers that a bare environment must fail. C5 is none of them: who claims nothing tells no lie.
 BARE_TIERS = (Tier.C0, Tier.C1, Tier.C2, Tier.C3, Tier.C4)
+
+#: How the script of a sabotage that was carried out ended.
+ENDED_WELL = "exited with code 0"
 
 #: What a tracked file holds that does nothing and ends well.
 _NOTHING = b'"""Nothing."""\n'
@@ -77,7 +89,18 @@ class Proof:
     @property
     def holds(self) -> bool:
         """Whether it came out as it had to; a skip, for lack of hardware, shows nothing and refutes nothing."""
-        return self.result is not None and self.result.verdict in (self.wanted, Verdict.SKIPPED)
+        if self.result is None or self.result.verdict is Verdict.SKIPPED:
+            return self.result is not None
+        return noticed(self.result) if self.wanted is Verdict.FAILED else self.result.verdict is self.wanted
+
+
+#: Failures that show nothing of a probe: the environment was never looked at, or a busy machine may be to blame.
+_UNSEEN = (Cause.NO_REPORT, Cause.INVALID_REPORT, Cause.TIMEOUT, Cause.OUT_OF_MEMORY)
+
+
+def noticed(result: TierResult) -> bool:
+    """Whether a probe failed an environment for what it is."""
+    return result.verdict is Verdict.FAILED and result.cause not in _UNSEEN
 
 
 def probed_tiers(repository: Repository) -> tuple[Tier, ...]:
@@ -88,6 +111,16 @@ def probed_tiers(repository: Repository) -> tuple[Tier, ...]:
 def sabotage_agent_name(kind: SabotageKind) -> str:
     """Return the name under which the results of a broken environment are stored."""
     return f"sabotage-{kind}"
+
+
+def sabotage_agent(kind: SabotageKind, sabotage: Sabotage, oracle: Environment) -> Agent:
+    """Return what breaks a good environment, and reports it as honestly as the oracle does.
+
+    Raises:
+        ConfigurationError: the good environment has no self-report.
+    """
+    script = _script(kind, sabotage, oracle)
+    return ScriptAgent(sabotage_agent_name(kind), lambda _: script)
 
 
 def prove(
@@ -104,10 +137,7 @@ def prove(
         say: told what is being done.
 
     Yields:
-        One proof for each verdict, as soon as it is known.
-
-    Raises:
-        ConfigurationError: a sabotage could not be carried out.
+        One proof for each verdict, as soon as it is known; where a sabotage could not be carried out, it says so.
     """
     prover = _Prover(replace(settings, continued=True), engine, say or Teller())
     for repository in repositories:
@@ -139,20 +169,31 @@ class _Prover:
         self, kind: SabotageKind, sabotage: Sabotage, repository: Repository, oracle: Environment
     ) -> Iterator[Proof]:
         name = sabotage_agent_name(kind)
-        agent = ScriptAgent(name, lambda _: _script(kind, sabotage, oracle))
         engine = replace(
             self._engine, base_image=oracle.image, base_key=f"{self._engine.base_key}, then the oracle's {oracle.image}"
         )
-        with self._broken(kind, sabotage, repository) as broken:
-            harness = self._harness(agent, broken, engine)
-            for proof in self._judged(harness, name, broken, sabotage.tiers, Verdict.FAILED):
-                yield replace(proof, repository=repository)
-            _, environment = harness.environments.get(name, broken)
-            if environment.ended != "exited with code 0":
-                raise ConfigurationError(
-                    f"{repository.name}: the sabotage by {sabotage.target!r} could not be carried out: its script "
-                    f"{environment.ended}; see {environment.key}/transcript.log, and correct [sabotage.{kind}]"
-                )
+        try:
+            agent = sabotage_agent(kind, sabotage, oracle)
+            with self._broken(kind, sabotage, repository) as broken:
+                harness = self._harness(agent, broken, engine)
+                self._carry_out(harness, kind, sabotage, broken)
+                for proof in self._judged(harness, name, broken, sabotage.tiers, Verdict.FAILED):
+                    yield replace(proof, repository=repository)
+        except ResearchEnvError as error:
+            for tier in sabotage.tiers:
+                yield Proof(name, repository, tier, Verdict.FAILED, None, str(error))
+
+    def _carry_out(self, harness: Harness, kind: SabotageKind, sabotage: Sabotage, repository: Repository) -> None:
+        """Break the environment before anything is judged: one that is whole shows nothing."""
+        name = sabotage_agent_name(kind)
+        with self._say.at(name, repository.slug):
+            attempt, environment = harness.environments.get(name, repository)
+        if environment.ended != ENDED_WELL:
+            raise ConfigurationError(
+                f"{repository.name}: the sabotage by {sabotage.target!r} could not be carried out: its script "
+                f"{environment.ended}; see {attempt.transcript}, and correct [sabotage.{kind}], or remove "
+                f"{attempt.folder} to try it again"
+            )
 
     @contextmanager
     def _broken(self, kind: SabotageKind, sabotage: Sabotage, repository: Repository) -> Iterator[Repository]:
@@ -165,7 +206,8 @@ class _Prover:
             yield repository
             return
         tree = Harness(self._settings, engine=lambda: self._engine, probes=PROBES).environments.tree(repository)
-        if sabotage.target not in tree.files:
+        # Through a link, something outside the tree would be written to.
+        if sabotage.target not in tree.files or (tree.root / sabotage.target).is_symlink():
             raise ConfigurationError(
                 f"{repository.name}: [sabotage.entry] names {sabotage.target!r}, which is no file of the pinned tree"
             )
@@ -203,7 +245,6 @@ class _Prover:
 
 
 def _script(kind: SabotageKind, sabotage: Sabotage, oracle: Environment) -> str:
-    """Return the script that breaks an environment and reports it as honestly as the oracle does."""
     if oracle.report is None or oracle.report.python_path is None:
         raise ConfigurationError(f"the oracle of {oracle.key.repository} left no self-report: {oracle.report_problem}")
     python, target = shlex.quote(oracle.report.python_path), shlex.quote(sabotage.target)

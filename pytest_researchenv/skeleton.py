@@ -55,6 +55,12 @@ def write_skeleton(address: str, suite: Path, *, commit: str = "", cache: Path, 
         SourceError: the repository cannot be read.
     """
     source, name = _source(address, commit)
+    # It becomes a folder, and a word of the recipe.
+    if not re.fullmatch(r"(?:[\w.-]+/)?\w+(?:[.-]+\w+)*", name, re.ASCII):
+        raise ConfigurationError(
+            f"{name!r} can be no repository's name: use an address that ends in OWNER/NAME, in letters and digits with "
+            "single '.', '_' or '-' between"
+        )
     slug = name.rpartition("/")[2]
     folder = suite / slug.lower()
     if folder.exists():
@@ -77,11 +83,20 @@ def _source(address: str, commit: str) -> tuple[Source, str]:
     if path.is_dir():
         origin, head = head_commit(path)
         if origin and (commit or head):
-            return GitSource(origin, commit or head), _name(origin)
+            return _pinned(origin, commit or head), _name(origin)
         return PathSource(str(path.resolve())), path.resolve().name
     if not re.match(r"[a-z+]+://|[\w.-]+@[\w.-]+:", address):
         raise ConfigurationError(f"{address!r} is neither a folder nor the URL of a Git repository")
-    return GitSource(address, commit or latest_commit(address)), _name(address)
+    return _pinned(address, commit or latest_commit(address)), _name(address)
+
+
+def _pinned(url: str, commit: str) -> GitSource:
+    # A token is for git's credential helpers, and not for everybody who reads the suite.
+    url = re.sub(r"^(https?://)[^/@]*@", r"\1", url)
+    try:
+        return GitSource(url, commit)
+    except ValueError as error:
+        raise ConfigurationError(f"{url} cannot be pinned: {error}; give the full hash by --commit") from error
 
 
 def _name(url: str) -> str:

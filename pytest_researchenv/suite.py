@@ -119,7 +119,8 @@ def load_suite(folder: Path) -> Suite:
     problems: list[Problem] = []
     header = _read(_header_adapter(), _Header, folder / SUITE_FILE, problems)
     repositories: list[Repository] = []
-    for file in sorted(folder.glob(f"*/{_REPOSITORY_FILE}")):
+    # What is hidden, like an editor's copies, is in no lock.
+    for file in sorted(file for file in folder.glob(f"*/{_REPOSITORY_FILE}") if not file.parent.name.startswith(".")):
         repository = _read_repository(file, problems)
         if repository is not None:
             repositories.append(repository)

@@ -182,9 +182,9 @@ def launch(
     argv = tier.argv
     if script:
         path = f"{places.home}/script/{script.name}"
-        files[path] = script.read_bytes()
-        # The script's folder is where Python looks first, in ranks that a launcher starts, too.
+        # The script's folder is where Python looks first, in ranks that a launcher starts, too. Of one name, it wins.
         files |= {f"{places.home}/script/{file.name}": file.read_bytes() for file in shared_modules(task.repository)}
+        files[path] = script.read_bytes()
         argv = (python, places.observer, path) if setting.devices else (python, path)
     spec = _container(task, tier, interpreter, places, setting=setting, argv=argv)
     evidence = _filled_evidence(tier.evidence, values)

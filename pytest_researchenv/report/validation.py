@@ -8,10 +8,26 @@ from datetime import datetime
 
 from pytest_researchenv.agents.registry import find_agent
 from pytest_researchenv.basis import tier_basis
-from pytest_researchenv.errors import SuiteError
+from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.hardware import Accelerator
-from pytest_researchenv.model import Cause, Repository, SabotageKind, Tier, TierResult, Verdict
-from pytest_researchenv.proving import BARE_TIERS, probed_tiers, sabotage_agent_name
+from pytest_researchenv.model import (
+    Cause,
+    Environment,
+    PathSource,
+    Repository,
+    SabotageKind,
+    Tier,
+    TierResult,
+    Verdict,
+)
+from pytest_researchenv.proving import (
+    BARE_TIERS,
+    ENDED_WELL,
+    noticed,
+    probed_tiers,
+    sabotage_agent,
+    sabotage_agent_name,
+)
 from pytest_researchenv.store import Store
 from pytest_researchenv.suite import Suite
 
@@ -29,13 +45,21 @@ _HEAD = """\
 # Validation
 
 What was run, on what, and what came of it. `researchenv prove` runs it, and `researchenv document` writes this page
-from the stored results: nothing stands here that was not run with the descriptions, probes and recipes of this version.
+from the stored results: nothing stands here that was not run with the descriptions, probe scripts and recipes of this
+version. (The harness's own part, such as C0, C2 and C5, may have been changed since.)
 
 - *passed* is a verdict on real devices; *passed, emulated* is one for which the CPU stood in for them, and says nothing
   about CUDA. C0 and C1 need no device.
 - The bare environment is that of the agent `noop`, which installs nothing.
 - A broken environment is the oracle's with one package removed, or with a version of a framework that does not fit; or
   with an entry point in the pinned tree that does nothing and ends well.
+"""
+
+_BROKEN = """\
+## Bare and broken environments
+
+Tiers that noticed, of those that had to. A failure shows nothing where the good environment does not pass that tier
+either, where there is no self-report, and where time or memory ran out.
 """
 
 
@@ -49,8 +73,7 @@ class _Found:
     def result(self, agent: str, tier: Tier) -> TierResult | None:
         """The newest verdict that still stands: judged as this version would, in an environment it would build."""
         attempt = self.store.latest(agent, self.repository.key) if tier in self.repository.tiers else None
-        environment = attempt.environment() if attempt else None
-        if attempt is None or environment is None or not self._current(agent, environment.inputs):
+        if attempt is None or self._environment(agent) is None:
             return None
         bases = {
             tier_basis(self.repository, tier, accelerator=accelerator, settings={"c0_max_missing": 0.0})
@@ -59,15 +82,31 @@ class _Found:
         standing = [result for result in attempt.results(tier) if result.basis in bases]
         return standing[-1] if standing else None
 
-    def _current(self, agent: str, inputs: dict[str, str]) -> bool:
-        if agent.startswith("sabotage-"):
-            oracle = self.store.latest("oracle", self.repository.key)
-            environment = oracle.environment() if oracle else None
-            return environment is not None and inputs["image"].endswith(environment.image)
+    def _environment(self, agent: str) -> Environment | None:
+        """The newest environment, unless another source, recipe, sabotage or good environment shaped it."""
+        attempt = self.store.latest(agent, self.repository.key)
+        environment = attempt.environment() if attempt else None
+        if environment is None:
+            return None
+        kind = next((kind for kind in self.repository.sabotage if agent == sabotage_agent_name(kind)), None)
         try:
-            return all(inputs.get(name) == value for name, value in find_agent(agent).inputs(self.repository).items())
-        except SuiteError:  # Its recipe is gone.
+            stands = self._broken(kind, environment) if kind else self._shaped(agent, environment)
+        except ConfigurationError:  # Its recipe is gone, or the good environment has no report.
+            return None
+        return environment if stands else None
+
+    def _shaped(self, agent: str, environment: Environment) -> bool:
+        wanted = dict(find_agent(agent).inputs(self.repository))
+        if not isinstance(self.repository.source, PathSource):
+            wanted["source"] = str(self.repository.source)
+        return wanted.items() <= environment.inputs.items()
+
+    def _broken(self, kind: SabotageKind, environment: Environment) -> bool:
+        oracle = self._environment("oracle")
+        if oracle is None or environment.ended != ENDED_WELL:
             return False
+        wanted = sabotage_agent(kind, self.repository.sabotage[kind], oracle).inputs(self.repository)
+        return environment.inputs["image"].endswith(oracle.image) and wanted.items() <= environment.inputs.items()
 
     def verdict(self, agent: str, tier: Tier) -> Verdict | None:
         """The verdict, or None where there is none."""
@@ -94,7 +133,7 @@ def validation_page(suite: Suite, store: Store) -> str:
         _summary(found, proven),
         "## Good environments\n\nThe oracle's, in each tier, with the probe's seconds.\n",
         _table(("repository", *Tier), (_oracle_row(one) for one in found)),
-        "## Bare and broken environments\n\nTiers that noticed, of those that had to.\n",
+        _BROKEN,
         _table(
             ("repository", "bare", "package removed", "wrong version", "entry point does nothing"),
             (_sabotage_row(one) for one in proven),
@@ -148,12 +187,18 @@ def _sabotage_row(found: _Found) -> list[str]:
 
 
 def _noticed(found: _Found, agent: str, tiers: Iterable[Tier]) -> str:
-    words = {Verdict.FAILED: "", Verdict.PASSED: " **missed it**", Verdict.SKIPPED: " skipped", Verdict.ERROR: " error"}
-    return ", ".join(
-        f"{tier} {_NOT_RUN}" if verdict is None else f"{tier}{words[verdict]}"
-        for tier in tiers
-        for verdict in (found.verdict(agent, tier),)
-    )
+    return ", ".join(f"{tier} {_notice(found, agent, tier)}".rstrip() for tier in tiers)
+
+
+def _notice(found: _Found, agent: str, tier: Tier) -> str:
+    """What a tier that had to notice did; empty where it noticed."""
+    result = found.result(agent, tier)
+    if result is None:
+        return _NOT_RUN
+    if result.verdict is Verdict.FAILED:
+        shows = noticed(result) and found.verdict("oracle", tier) is Verdict.PASSED
+        return "" if shows else "failed, which shows nothing"
+    return "**missed it**" if result.verdict is Verdict.PASSED else str(result.verdict)
 
 
 def _table(heading: Iterable[str], rows: Iterable[Iterable[str]]) -> str:

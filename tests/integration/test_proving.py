@@ -66,7 +66,7 @@ def test_good_bare_and_broken_environments_are_told_apart(
 @pytest.mark.parametrize(
     ("sabotage", "says"),
     [
-        ('entry]\ntarget = "README.md"\ntiers = ["C0"]', "names 'README.md', which is no file of the pinned tree"),
+        ('entry]\ntarget = "gone.py"\ntiers = ["C0"]', "names 'gone.py', which is no file of the pinned tree"),
         ('package]\ntarget = "not-installed"\ntiers = ["C0"]', "NOT failed: plain sabotage-package C0 passed"),
     ],
 )

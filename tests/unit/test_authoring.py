@@ -69,9 +69,26 @@ def test_imports_are_compared_with_the_published_total(tmp_path: Path, capsys: p
     assert main(["validate", str(suite), "--imports", "--output", str(page), *cache]) == 0
     (suite / "one" / "repo.toml").write_text(text.replace("{total}", "3"))
     assert main(["validate", str(suite), "--imports", *cache]) == 1
+    shutil.rmtree(tmp_path / "tree")
+    assert main(["validate", str(suite), "--imports", *cache]) == 1  # Nothing was compared.
 
     assert "one: 3 published, 2 found" in capsys.readouterr().out
     assert "| one | 2 | 2 | 0 |" in page.read_text(encoding="utf-8")
+
+
+def test_no_page_is_made_of_a_run_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A slip must not replace the page of what was proven by one that says that nothing was."""
+    arguments = ["document", str(TINY), "--results", str(tmp_path), "--docs", str(tmp_path / "docs")]
+
+    assert main(arguments) == 1
+    (tmp_path / "proof").mkdir()
+    assert main(arguments) == 1
+    (tmp_path / "docs").mkdir()
+    assert main(arguments) == 0
+
+    said = capsys.readouterr().err
+    assert f"there is no run in {tmp_path / 'proof'}" in said
+    assert "validation.md cannot be written" in said
 
 
 def test_only_known_repositories_are_proven(capsys: pytest.CaptureFixture[str]) -> None:

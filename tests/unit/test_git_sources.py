@@ -252,6 +252,38 @@ def test_what_hosts_are_known_to_say_is_understood(tmp_path: Path, monkeypatch: 
     assert f"cannot be fetched: {SAID[said]}" in str(caught.value)
 
 
+def test_a_tag_object_is_its_commit_and_a_tree_is_none(tmp_path: Path, origin: Path) -> None:
+    """Any hash can be written into a description, and into a tree that names submodules."""
+    git(origin, "config", "uploadpack.allowAnySHA1InWant", "true")
+    git(origin, "tag", "--annotate", "--message=x", "v1")
+
+    assert had(tmp_path / "cache", origin.as_uri(), git(origin, "rev-parse", "v1")).files == ("a.py",)
+    with pytest.raises(SourceError, match="git show"):
+        had(tmp_path / "cache", origin.as_uri(), git(origin, "rev-parse", "HEAD^{tree}"))
+
+
+def test_no_password_is_told_when_git_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message goes into results and logs."""
+
+    def late(argv: list[str], **_: object) -> None:
+        raise subprocess.TimeoutExpired(argv, 1)
+
+    monkeypatch.setattr(subprocess, "run", late)
+
+    with pytest.raises(SourceError, match="did not end within") as caught:
+        remote_git("ls-remote", "https://me:secret@host.example/x")
+    assert "secret" not in str(caught.value)
+
+
+def test_a_checkout_around_this_process_has_no_say(origin: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its configuration could name commands, or send an address elsewhere."""
+    monkeypatch.chdir(origin)
+    git(origin, "config", f"url.{origin.as_uri()}.insteadOf", "https://127.0.0.1:9/x")
+
+    with pytest.raises(SourceError, match="ls-remote failed"):
+        remote_git("ls-remote", "https://127.0.0.1:9/x")
+
+
 def test_any_command_that_talks_to_a_host_says_why_it_fails(origin: Path) -> None:
     """In the same words, whatever is asked."""
     assert remote_git("ls-remote", "--", origin.as_uri(), "HEAD").decode().split()[0] == git(

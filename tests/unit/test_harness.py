@@ -282,6 +282,25 @@ def test_a_continued_run_judges_again_what_is_judged_differently(lab: Lab) -> No
     assert len(lab.probe.tasks) == 2
 
 
+def test_what_changes_while_a_probe_runs_was_not_judged(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The verdict stands for the script that ran, and a suite that cannot be read at the end loses no verdict."""
+    script = lab.folder.parents[3] / "c1.py"
+    script.write_text("before")
+    probed = replace(lab.repository, tiers={Tier.C1: TierSpec(probe="c1.py")})
+    judge = lab.probe.judge
+
+    def edited(task: ProbeTask) -> TierResult:
+        script.unlink()
+        return judge(task)
+
+    monkeypatch.setattr(lab.probe, "judge", edited)
+    assert lab.session().judge("fake", probed, Tier.C1).result.verdict is Verdict.PASSED
+
+    script.write_text("after")
+    lab.session(continued=True).judge("fake", probed, Tier.C1)
+    assert len(lab.probe.tasks) == 2
+
+
 def test_suites_share_no_environment(lab: Lab) -> None:
     """Repositories of the same name in two suites are two repositories."""
     for suite in ("one", "two"):

@@ -51,7 +51,29 @@ def test_files_that_come_and_go_are_named(suite: Path) -> None:
     assert lock_problems(suite) == ["one/new.py is not locked", "one/oracle.sh is locked, and gone"]
 
 
-@pytest.mark.parametrize("text", [None, "", "[]", '{"files": 3}'])
+def test_what_lies_behind_links_is_locked(suite: Path, tmp_path: Path) -> None:
+    """A linked folder is read like any other, so it is no hole; and links may go in circles."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "repo.toml").write_text("")
+    (suite / "two").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "again").symlink_to(suite)
+    write_lock(suite)
+
+    (tmp_path / "elsewhere" / "repo.toml").write_text("changed")
+
+    assert lock_problems(suite) == ["two/repo.toml has changed since the suite was locked"]
+
+
+def test_a_digest_that_is_not_of_its_files_is_no_lock(suite: Path) -> None:
+    """Whoever quotes the lock's digest quotes that of the files."""
+    digest = write_lock(suite)
+    (suite / LOCK).write_text((suite / LOCK).read_text().replace(digest, "0" * 64))
+
+    with pytest.raises(ConfigurationError, match="is not that of its files: `researchenv lock"):
+        lock_problems(suite)
+
+
+@pytest.mark.parametrize("text", [None, "", "[]", '{"files": 3}', '{"digest": "", "files": {"a": []}}'])
 def test_a_lock_that_cannot_be_read_is_an_error(suite: Path, text: str | None) -> None:
     """A suite without a lock, or with a damaged one, is not taken for locked."""
     if text is not None:

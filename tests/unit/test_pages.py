@@ -7,10 +7,22 @@ from pathlib import Path
 
 import pytest
 
+from pytest_researchenv.agents.protocol import Agent
 from pytest_researchenv.agents.registry import find_agent
 from pytest_researchenv.basis import tier_basis
 from pytest_researchenv.hardware import Accelerator
-from pytest_researchenv.model import Environment, Tier, TierResult, Verdict
+from pytest_researchenv.model import (
+    Cause,
+    Environment,
+    GitSource,
+    Sabotage,
+    SabotageKind,
+    SelfReport,
+    Tier,
+    TierResult,
+    Verdict,
+)
+from pytest_researchenv.proving import sabotage_agent
 from pytest_researchenv.report.deviations import deviations_page
 from pytest_researchenv.report.imports import ImportCount, imports_page
 from pytest_researchenv.report.validation import validation_page
@@ -61,6 +73,7 @@ class Results:
     """A run in which attempts are recorded by hand."""
 
     def __init__(self, suite: Suite, folder: Path) -> None:
+        self.suite = suite
         (self.repository,) = suite.repositories
         self.store = Store(folder, "proof")
 
@@ -70,22 +83,41 @@ class Results:
         verdicts: dict[Tier, Verdict],
         *,
         image: str = "sha256:good",
-        inputs: dict[str, str] | None = None,
+        ended: str = "exited with code 0",
+        cause: Cause = Cause.NONE,
         emulated: bool = False,
     ) -> None:
         """Record an attempt with its results."""
         attempt = self.store.begin(agent, self.repository.key, "session")
-        known = inputs if inputs is not None else dict(find_agent(agent).inputs(self.repository))
-        attempt.save_environment(
-            Environment(attempt.key, image, "sha256:base", "/workspace/one", None, "", (), known, {}, "", "")
+        report = SelfReport(python_path="/opt/venv/one/bin/python")
+        broken = agent.startswith("sabotage-")
+        known = {"source": str(self.repository.source), "image": "base, then sha256:good" if broken else "base"}
+        known |= (self.breaker(agent) if broken else find_agent(agent)).inputs(self.repository)
+        environment = Environment(
+            attempt.key, image, "sha256:base", "/workspace/one", report, "", (), known, {}, ended, ""
         )
+        attempt.save_environment(environment)
         for tier, verdict in verdicts.items():
             accelerator = Accelerator.CPU if emulated else Accelerator.CUDA
             basis = tier_basis(self.repository, tier, accelerator=accelerator, settings={"c0_max_missing": 0.0})
             result = TierResult(
-                tier, verdict, duration_s=3.4, emulated=emulated, basis=basis, created="2026-01-02T03:04:05+00:00"
+                tier,
+                verdict,
+                cause,
+                duration_s=3.4,
+                emulated=emulated,
+                basis=basis,
+                created="2026-01-02T03:04:05+00:00",
             )
             attempt.save_result(attempt.next_log(tier), result)
+
+    def breaker(self, agent: str) -> Agent:
+        """What breaks the newest good environment."""
+        latest = self.store.latest("oracle", self.repository.key)
+        oracle = latest.environment() if latest else None
+        assert oracle
+        kind = SabotageKind(agent.removeprefix("sabotage-"))
+        return sabotage_agent(kind, self.repository.sabotage[kind], oracle)
 
 
 @pytest.fixture
@@ -136,15 +168,54 @@ def test_a_result_of_another_probe_or_recipe_is_not_told(suite: Suite, results: 
 
 def test_sabotage_counts_only_on_the_environment_that_is_judged_good(suite: Suite, results: Results) -> None:
     """A tier that missed it stands out; a sabotage of an older good environment was not run."""
-    results.record("oracle", {Tier.C1: Verdict.PASSED})
+    results.record("oracle", {Tier.C0: Verdict.PASSED, Tier.C1: Verdict.PASSED})
     results.record("noop", {Tier.C0: Verdict.FAILED, Tier.C1: Verdict.PASSED})
-    results.record("sabotage-package", {Tier.C1: Verdict.FAILED}, inputs={"image": "base, then sha256:good"})
+    results.record("sabotage-package", {Tier.C1: Verdict.FAILED})
 
     page = validation_page(suite, results.store)
     assert row(page, "## Bare") == "| one | C0, C1 **missed it**, C3 not run | `einops`: C1 | - | - |"
 
     results.record("oracle", {Tier.C1: Verdict.PASSED}, image="sha256:newer")
     assert "`einops`: C1 not run" in row(validation_page(suite, results.store), "## Bare")
+
+
+def pinned(suite: Suite, digit: str) -> Suite:
+    """The suite with a commit of a Git repository."""
+    source = GitSource("https://host.example/owner/one", digit * 40)
+    return replace(suite, repositories=tuple(replace(item, source=source) for item in suite.repositories))
+
+
+def test_the_results_of_another_source_or_sabotage_are_not_told(suite: Suite, results: Results) -> None:
+    """A page that names one package must not count what happened when another was removed."""
+    first = pinned(suite, "0")
+    (results.repository,) = first.repositories
+    results.record("oracle", {Tier.C1: Verdict.PASSED})
+    results.record("sabotage-package", {Tier.C1: Verdict.FAILED})
+    assert "`einops`: C1 |" in row(validation_page(first, results.store), "## Bare")
+
+    numpy = {SabotageKind.PACKAGE: Sabotage("numpy", (Tier.C1,))}
+    other = replace(first, repositories=(replace(results.repository, sabotage=numpy),))
+    assert "`numpy`: C1 not run |" in row(validation_page(other, results.store), "## Bare")
+    assert "passed" not in row(validation_page(pinned(suite, "1"), results.store), "## Good")
+
+
+@pytest.mark.parametrize(
+    ("good", "code", "cause", "told"),
+    [
+        (Verdict.PASSED, 0, Cause.EXIT_CODE, "C1 |"),
+        (Verdict.PASSED, 1, Cause.NO_REPORT, "C1 not run |"),
+        (Verdict.PASSED, 0, Cause.NO_REPORT, "C1 failed, which shows nothing |"),
+        (Verdict.FAILED, 0, Cause.EXIT_CODE, "C1 failed, which shows nothing |"),
+    ],
+)
+def test_a_failure_that_shows_nothing_is_not_counted(
+    results: Results, good: Verdict, code: int, cause: Cause, told: str
+) -> None:
+    """A sabotage that was not carried out, a missing report, a good environment that fails as well."""
+    results.record("oracle", {Tier.C1: good, Tier.C3: Verdict.PASSED})
+    results.record("sabotage-package", {Tier.C1: Verdict.FAILED}, ended=f"exited with code {code}", cause=cause)
+
+    assert f"`einops`: {told}" in row(validation_page(results.suite, results.store), "## Bare")
 
 
 def test_deviations_are_sentences_and_defects_stand_with_them(suite: Suite) -> None:

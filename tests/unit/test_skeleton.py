@@ -9,7 +9,8 @@ import pytest
 
 from pytest_researchenv.cli import main
 from pytest_researchenv.inspection import inspect_tree
-from pytest_researchenv.model import Cause, GitSource, PathSource, Tier
+from pytest_researchenv.model import Cause, GitSource, PathSource, Repository, Tier
+from pytest_researchenv.probes.protocol import Tree
 from pytest_researchenv.suite import load_suite
 
 
@@ -73,6 +74,10 @@ def test_what_is_seen_is_told_and_nothing_is_run(tree: Path) -> None:
         ({"requirements.txt": "torch==2.1.0 # pinned\n-r other.txt\ngit+https://x\n"}, "", {"torch": "==2.1.0"}),
         ({"pyproject.toml": "not toml"}, "", {}),
         ({"setup.py": "setup(" * 3000}, "", {}),
+        ({"pyproject.toml": "x = " + "[" * 5000}, "", {}),
+        ({"pyproject.toml": "x = " + "9" * 5000}, "", {}),
+        ({"pyproject.toml": f'[tool.poetry.dependencies]\npython = "^{"9" * 5000}"\n'}, "", {}),
+        ({".gitmodules": "\n" * 1_000_000 + "path = " + " " * 1_000_000 + "x"}, "", {}),
         ({}, "", {}),
     ],
 )
@@ -125,6 +130,56 @@ def test_a_checkout_with_an_origin_is_pinned_by_its_commit(tree: Path, suite: Pa
     (repository,) = load_suite(suite).repositories
     assert repository.source == GitSource(url, git("rev-parse", "HEAD", folder=tree))
     assert '# tag = "v1.2.3"' in (suite / "tree" / "repo.toml").read_text()
+
+
+def test_a_folder_of_a_checkout_is_no_checkout(tree: Path, suite: Path, tmp_path: Path) -> None:
+    """What was named is described, not the repository that it happens to be in."""
+    for command in (
+        ["init", "-q"],
+        ["remote", "add", "origin", "https://host.example/a/b"],
+        ["add", "tree"],
+        ["-c", "user.name=t", "-c", "user.email=t@localhost", "commit", "-qm", "x"],
+    ):
+        subprocess.run(["git", "-C", str(tmp_path), *command], check=True)
+
+    assert new(tmp_path, str(tree), "--suite", str(suite)) == 0
+
+    (repository,) = load_suite(suite).repositories
+    assert repository.source == PathSource(str(tree))
+
+
+def test_no_token_becomes_part_of_a_description(monkeypatch: pytest.MonkeyPatch, suite: Path, tmp_path: Path) -> None:
+    """An address with one is stored without it."""
+    fetched = []
+
+    def fetch(repository: Repository, *, cache: Path) -> Tree:
+        fetched.append(repository.source)
+        return Tree(tmp_path, (), str(cache))
+
+    monkeypatch.setattr("pytest_researchenv.skeleton.fetch", fetch)
+
+    assert new(tmp_path, "https://me:secret@host.example/a/b.git", "--commit", "0" * 40, "--suite", str(suite)) == 0
+
+    assert fetched == [GitSource("https://host.example/a/b.git", "0" * 40)]
+    assert "secret" not in (suite / "b" / "repo.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["https://host.example/a/b", "--commit", "main"], "give the full hash by --commit"),
+        (["https://host.example/a/$(id)", "--commit", "0" * 40], "can be no repository's name"),
+        (["https://host.example/a/..", "--commit", "0" * 40], "can be no repository's name"),
+        (["https://host.example/a/b\nid", "--commit", "0" * 40], "can be no repository's name"),
+    ],
+)
+def test_what_cannot_be_pinned_or_named_is_told(
+    suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
+) -> None:
+    """A name is a word of the recipe, which bash runs."""
+    assert new(tmp_path, *arguments, "--suite", str(suite)) == 1
+    assert says in capsys.readouterr().err
+    assert [path.name for path in suite.iterdir()] == ["suite.toml"]
 
 
 def test_names_of_a_hostile_tree_stay_in_their_comment(suite: Path, tmp_path: Path) -> None:

@@ -274,14 +274,15 @@ def test_what_a_suites_probes_share_lies_beside_the_script(world: World) -> None
     """The script imports it from its own folder, as the ranks do that it starts."""
     (world.folder.parent / "_shared").mkdir()
     (world.folder.parent / "_shared" / "kit.py").write_text("shared", encoding="utf-8")
+    (world.folder.parent / "_shared" / "c1.py").write_text("of the script's own name", encoding="utf-8")
     seen: list[bytes | Link | Folder | None] = []
 
     def look(files: FakeFiles, argv: tuple[str, ...], environment: Mapping[str, str]) -> tuple[int, bytes]:
-        seen.append(files.read(str(Path(argv[1]).with_name("kit.py"))))
+        seen.extend((files.read(argv[1]), files.read(str(Path(argv[1]).with_name("kit.py")))))
         return good(files, argv, environment)
 
     assert world.judge(look, spec=dataclasses.replace(SPEC, argv=(), probe="probes/c1.py")).verdict is Verdict.PASSED
-    assert seen == [b"shared"]
+    assert seen == [b"the probe's own text", b"shared"]
 
 
 @pytest.mark.parametrize(("root_on_path", "path"), [(False, None), (True, REPO)])

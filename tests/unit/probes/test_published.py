@@ -6,6 +6,7 @@ What is expected here was compared with what pyright 1.1.414 reports when it is 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -346,6 +347,18 @@ def test_nothing_outside_the_tree_is_read(tmp_path: Path) -> None:
     for path in ("../secret.json", str(tmp_path / "secret.json"), "", "."):
         text = json.dumps({"extends": path})
         assert figure(root / "other", {CONFIGURATION: text, "m.py": "import absent\n"}).missing == ("absent",)
+
+
+@pytest.mark.parametrize("text", ['"\\' * 16_000, '"' + "/* " * 10_000, "/* " * 10_000, '{"include": [], /* '])
+def test_what_is_never_closed_is_no_configuration_and_takes_no_time(tmp_path: Path, text: str) -> None:
+    """A quote or a comment without an end, tried again from each of its signs, took seconds on 32 KiB."""
+    started = time.process_time()
+
+    found = figure(tmp_path, {CONFIGURATION: text, "m.py": "import absent\n"})
+
+    assert time.process_time() - started < 1
+    assert found.missing == ("absent",)
+    assert "pyright cannot read" in found.selection
 
 
 # --- comments and stubs -----------------------------------------------------------------------------------
