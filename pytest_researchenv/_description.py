@@ -106,6 +106,8 @@ class TierSpec:
         assets: names of the repository's assets that are mounted, each as the file `{assets}/NAME/NAME`. The network
             is off even so.
         evidence: what must be seen.
+        needs_cuda: whether the repository's own code runs on CUDA alone, so that the CPU cannot stand in for devices
+            (C3, C4): without them it is skipped, never emulated.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -122,6 +124,8 @@ class TierSpec:
     environment: dict[str, str] = field(default_factory=dict)
     assets: tuple[str, ...] = ()
     evidence: Evidence = field(default_factory=Evidence)
+    # Not in the digest of a tier (`basis.py`) unless it is set: results that are stored stay as they are.
+    needs_cuda: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.supported and self.skip_reason:

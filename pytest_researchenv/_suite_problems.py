@@ -317,6 +317,8 @@ def _tier(repository: Repository, tier: Tier, spec: TierSpec) -> Iterator[tuple[
             yield "evidence", "missing: exit code 0 alone never passes; demand files, json values or output patterns"
     elif tier not in _LAUNCHED and (spec.argv or spec.probe or not spec.evidence.empty):
         yield "", f"{tier} is probed by the harness itself: remove argv, probe and evidence"
+    if spec.needs_cuda and tier not in (Tier.C3, Tier.C4):
+        yield "needs_cuda", f"{tier} takes no devices: it is a key of C3 and C4"
     if spec.probe and (text := _probe(Path(repository.folder), spec.probe)):
         yield "probe", text
     if not math.isfinite(spec.timeout_s):

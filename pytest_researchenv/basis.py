@@ -35,6 +35,7 @@ def tier_basis(repository: Repository, tier: Tier, *, accelerator: Accelerator, 
         [repository.assets[name] for name in spec.assets],
         accelerator,
         sorted(settings.items()),
+        *(("needs_cuda",) if spec.needs_cuda else ()),
     )
     text = " ".join(map(repr, parts)).encode()
     return hashlib.sha256(b"\0".join((text, *(script.read_bytes() for script in scripts)))).hexdigest()

@@ -36,6 +36,8 @@ _CAUSES = {
 _NOT_STARTED = (126, 127)
 _REFUSAL = re.compile(r"^\[FATAL tini \(\d+\)\] (exec .* failed: .*)$", re.MULTILINE)
 
+_CUDA_ALONE = "the repository's own code runs on CUDA alone: no device answered, and the CPU cannot stand in for one"
+
 #: How many demands that were not met a reason lists.
 _LISTED = 3
 
@@ -86,6 +88,8 @@ def execute(task: ProbeTask, tier: Tier, requirement: Requirement) -> TierResult
         return TierResult(tier, Verdict.SKIPPED, cause, reason)
     _check_runnable(task, tier, spec)
     emulated = bool(requirement.devices) and task.hardware.emulated
+    if emulated and spec.needs_cuda:
+        return TierResult(tier, Verdict.SKIPPED, Cause.INSUFFICIENT_HARDWARE, _CUDA_ALONE)
     wanted = 0 if emulated else requirement.devices
     if shortage := task.hardware.shortage(wanted):
         return TierResult(tier, Verdict.SKIPPED, Cause.INSUFFICIENT_HARDWARE, shortage)

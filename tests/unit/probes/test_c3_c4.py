@@ -245,6 +245,14 @@ class TestC3:
         assert result.reason == "0 devices found, 1 needed: no driver"
         assert world.sandbox.created == 0
 
+    def test_what_runs_on_cuda_alone_is_skipped_on_the_cpu(self, world: World) -> None:
+        """A working environment must not fail there, and nothing was shown that could pass."""
+        spec = dataclasses.replace(C3, needs_cuda=True)
+        result = world.judge(Tier.C3, idle, spec=spec, hardware=CPU_ONLY)
+
+        assert (result.verdict, result.cause) == (Verdict.SKIPPED, Cause.INSUFFICIENT_HARDWARE)
+        assert "runs on CUDA alone" in result.reason
+
     def test_on_the_cpu_it_is_emulated(self, world: World) -> None:
         """The same command with another device, and every accelerator hidden; pass or failure are marked."""
         result = world.judge(Tier.C3, lambda _files, _argv, _environment: (0, b"trained\n"), hardware=CPU_ONLY)
