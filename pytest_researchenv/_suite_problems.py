@@ -317,22 +317,24 @@ def _tier(repository: Repository, tier: Tier, spec: TierSpec) -> Iterator[tuple[
             yield "evidence", "missing: exit code 0 alone never passes; demand files, json values or output patterns"
     elif tier not in _LAUNCHED and (spec.argv or spec.probe or not spec.evidence.empty):
         yield "", f"{tier} is probed by the harness itself: remove argv, probe and evidence"
-    if spec.needs_cuda and tier not in (Tier.C3, Tier.C4):
-        yield "needs_cuda", f"{tier} takes no devices: it is a key of C3 and C4"
+    yield from _needs(repository, tier, spec)
     if spec.probe and (text := _probe(Path(repository.folder), spec.probe)):
         yield "probe", text
     if not math.isfinite(spec.timeout_s):
         yield "timeout_s", f"must be a finite number of seconds, not {spec.timeout_s}"
-    for name in spec.assets:
-        if name not in repository.assets:
-            yield (
-                "assets",
-                f"no asset is called {name!r}{_nearest(name, repository.assets)}: describe it in [assets.{name}]",
-            )
     yield from _placeholders(spec)
     yield from _environment(spec)
     for key, text in (*_files(spec.evidence), *_output(tier, spec.evidence), *_parallel(tier, spec)):
         yield f"evidence.{key}", text
+
+
+def _needs(repository: Repository, tier: Tier, spec: TierSpec) -> Iterator[tuple[str, str]]:
+    if spec.needs_cuda and tier not in (Tier.C3, Tier.C4):
+        yield "needs_cuda", f"{tier} takes no devices: it is a key of C3 and C4"
+    for name in spec.assets:
+        if name not in repository.assets:
+            near = _nearest(name, repository.assets)
+            yield "assets", f"no asset is called {name!r}{near}: describe it in [assets.{name}]"
 
 
 def _placeholders(spec: TierSpec) -> Iterator[tuple[str, str]]:
