@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -50,6 +51,8 @@ version. (The harness's own part, such as C0, C2 and C5, may have been changed s
 
 - *passed* is a verdict on real devices; *passed, emulated* is one for which the CPU stood in for them, and says nothing
   about CUDA. C0 and C1 need no device.
+- † stands where a folder was judged and not the pinned commit itself: a copy of its tree without large files, which the
+  mirror that could be reached lacked.
 - The bare environment is that of the agent `noop`, which installs nothing.
 - A broken environment is the oracle's with one package removed, or with a version of a framework that does not fit; or
   with an entry point in the pinned tree that does nothing and ends well.
@@ -97,9 +100,21 @@ class _Found:
 
     def _shaped(self, agent: str, environment: Environment) -> bool:
         wanted = dict(find_agent(agent).inputs(self.repository))
-        if not isinstance(self.repository.source, PathSource):
-            wanted["source"] = str(self.repository.source)
-        return wanted.items() <= environment.inputs.items()
+        pinned = environment.inputs.get("source") == str(self.repository.source)
+        return wanted.items() <= environment.inputs.items() and (pinned or _is_folder(environment))
+
+    @property
+    def copied(self) -> bool:
+        """Whether the oracle's environment was built from a folder and not from the pinned source itself."""
+        environment = self._environment("oracle")
+        return (
+            environment is not None and not isinstance(self.repository.source, PathSource) and _is_folder(environment)
+        )
+
+    @property
+    def name(self) -> str:
+        """The repository's name in tables."""
+        return f"{self.repository.slug} †" if self.copied else self.repository.slug
 
     def _broken(self, kind: SabotageKind, environment: Environment) -> bool:
         oracle = self._environment("oracle")
@@ -117,6 +132,11 @@ class _Found:
     def run(self) -> bool:
         """Whether the oracle's environment was judged in a tier that runs the repository's own code."""
         return any(self.verdict("oracle", tier) is Verdict.PASSED for tier in (Tier.C1, Tier.C3, Tier.C4))
+
+
+def _is_folder(environment: Environment) -> bool:
+    """Whether an environment was built from a folder: its source is told by the digest of its tree."""
+    return bool(re.fullmatch(r"[0-9a-f]{40}(\+.*)?", environment.inputs.get("source", "")))
 
 
 def validation_page(suite: Suite, store: Store) -> str:
@@ -152,14 +172,16 @@ def _summary(found: list[_Found], proven: list[_Found]) -> str:
         counts.append(f"{tier} {len(of_tier)}" + (f" ({emulated} emulated)" if emulated else ""))
     days = sorted({datetime.fromisoformat(result.created).date().isoformat() for result in results if result.created})
     when = f", between {days[0]} and {days[-1]}" if days else ""
+    copied = sum(one.copied for one in proven)
+    apart = f", {copied} of them from copies (†)" if copied else ""
     return (
-        f"{len(proven)} of {len(found)} repositories were run{when}. "
+        f"{len(proven)} of {len(found)} repositories were run{when}{apart}. "
         f"Good environments that passed: {', '.join(counts)}.\n"
     )
 
 
 def _oracle_row(found: _Found) -> list[str]:
-    return [found.repository.slug, *(_oracle_cell(found, tier) for tier in Tier)]
+    return [found.name, *(_oracle_cell(found, tier) for tier in Tier)]
 
 
 def _oracle_cell(found: _Found, tier: Tier) -> str:
@@ -176,7 +198,7 @@ def _oracle_cell(found: _Found, tier: Tier) -> str:
 def _sabotage_row(found: _Found) -> list[str]:
     repository = found.repository
     bare = [tier for tier in probed_tiers(repository) if tier in BARE_TIERS]
-    cells = [repository.slug, _noticed(found, "noop", bare)]
+    cells = [found.name, _noticed(found, "noop", bare)]
     for kind in SabotageKind:
         sabotage = repository.sabotage.get(kind)
         if sabotage is None:

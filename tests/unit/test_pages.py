@@ -86,12 +86,16 @@ class Results:
         ended: str = "exited with code 0",
         cause: Cause = Cause.NONE,
         emulated: bool = False,
+        source: str = "",
     ) -> None:
         """Record an attempt with its results."""
         attempt = self.store.begin(agent, self.repository.key, "session")
         report = SelfReport(python_path="/opt/venv/one/bin/python")
         broken = agent.startswith("sabotage-")
-        known = {"source": str(self.repository.source), "image": "base, then sha256:good" if broken else "base"}
+        known = {
+            "source": source or str(self.repository.source),
+            "image": "base, then sha256:good" if broken else "base",
+        }
         known |= (self.breaker(agent) if broken else find_agent(agent)).inputs(self.repository)
         environment = Environment(
             attempt.key, image, "sha256:base", "/workspace/one", report, "", (), known, {}, ended, ""
@@ -242,3 +246,14 @@ def test_import_totals_that_differ_are_not_counted_as_the_same() -> None:
     assert "1 of the 2 trees that could be read have the published total." in page
     assert "7 of the 15 published names" in page
     assert "| c/gone | 9 | not read | |" in page
+
+
+def test_what_was_judged_in_a_copy_of_the_tree_is_marked(suite: Suite, results: Results) -> None:
+    """Where the pinned commit could not be had whole, a folder may stand in for it, and the page says so."""
+    commit = pinned(suite, "0")
+    results.record("oracle", {Tier.C1: Verdict.PASSED}, source="a" * 40)
+
+    page = validation_page(commit, results.store)
+
+    assert "| one † | not run | passed, 3 s |" in page
+    assert "1 of 1 repositories were run, between 2026-01-02 and 2026-01-02, 1 of them from copies (†)" in page
