@@ -120,7 +120,8 @@ def sabotage_agent(kind: SabotageKind, sabotage: Sabotage, oracle: Environment) 
         ConfigurationError: the good environment has no self-report.
     """
     script = _script(kind, sabotage, oracle)
-    return ScriptAgent(sabotage_agent_name(kind), lambda _: script)
+    # It works in the repository's folder, whose pyproject.toml may send uv to another index.
+    return ScriptAgent(sabotage_agent_name(kind), lambda _: script, environment={"UV_NO_CONFIG": "1"})
 
 
 def prove(

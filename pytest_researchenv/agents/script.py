@@ -49,11 +49,14 @@ class ScriptAgent:
     `report PYTHON ENV_TOOL ENV_NAME [NOTES]` to write an honest self-report.
     """
 
-    __slots__ = ("_name", "_script")
+    __slots__ = ("_environment", "_name", "_script")
 
-    def __init__(self, name: str, script: Callable[[Repository], str]) -> None:
+    def __init__(
+        self, name: str, script: Callable[[Repository], str], *, environment: Mapping[str, str] | None = None
+    ) -> None:
         self._name = name
         self._script = script
+        self._environment = dict(environment or {})
 
     @property
     def name(self) -> str:
@@ -80,6 +83,7 @@ class ScriptAgent:
             timeout_s=task.timeout_s,
             environment={
                 **task.environment,
+                **self._environment,
                 "HOME": "/root",
                 "DEBIAN_FRONTEND": "noninteractive",
                 "RESEARCHENV_REPORT": REPORT_PATH,

@@ -17,8 +17,9 @@ For each repository: what the published harness does, what is done here instead,
 this page from the `deviations` of each `repo.toml`. Repositories without an entry have no probe of their own yet.
 
 For all of them alike: a verdict needs evidence and not only exit code 0, no probe has a network, the interpreter that
-the agent reports is used or the tier fails (no other one from `PATH`), missing hardware is a skip, trouble of the
-infrastructure is an error, and C5 compares versions by PEP 440 and counts no claim that was not made.
+the agent reports is used or the tier fails (where the published scripts fall back to another one from `PATH`), missing
+hardware is a skip, trouble of the infrastructure is an error, and C5 compares versions by PEP 440 and counts no claim
+that was not made.
 """
 
 
