@@ -12,7 +12,7 @@ from rich.console import Console
 
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.lock import lock_problems, write_lock
-from pytest_researchenv.model import Repository
+from pytest_researchenv.model import PathSource, Repository
 from pytest_researchenv.probes.imports import scan_files
 from pytest_researchenv.progress import Phase, Teller
 from pytest_researchenv.proving import Proof, prove
@@ -126,7 +126,13 @@ def _count(repository: Repository, cache: Path) -> ImportCount:
     except OSError as error:
         return ImportCount(repository.name, published, problem=str(error))
     scan = scan_files(tree.root, tree.files)
-    return ImportCount(repository.name, published, found=len(scan.published_names), unparsable=len(scan.unparsable))
+    return ImportCount(
+        repository.name,
+        published,
+        found=len(scan.published_names),
+        unparsable=len(scan.unparsable),
+        copied=isinstance(repository.source, PathSource),
+    )
 
 
 def _new_repository(arguments: argparse.Namespace) -> int:

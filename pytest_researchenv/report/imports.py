@@ -12,7 +12,8 @@ _HEAD = """\
 # Imports counted by C0
 
 The distinct imported top-level names of each pinned tree, as published (arXiv 2603.06739) and as counted here.
-`researchenv validate --imports` fetches the trees, counts, and writes this page.
+`researchenv validate --imports` fetches the trees, counts, and writes this page. † stands where a folder was counted: a
+copy of the pinned tree without large files that are no Python, which the mirror that could be reached lacked.
 """
 
 
@@ -25,6 +26,7 @@ class ImportCount:
         published: the published total.
         found: the total found; 0 when the tree could not be read.
         unparsable: files that are no valid Python, and left out.
+        copied: whether a folder was counted, and not a commit.
         problem: why the tree could not be read; empty when it could.
     """
 
@@ -32,6 +34,7 @@ class ImportCount:
     published: int
     found: int = 0
     unparsable: int = 0
+    copied: bool = False
     problem: str = ""
 
     @property
@@ -56,7 +59,11 @@ def imports_page(counts: Iterable[ImportCount]) -> str:
         f"Together they have {found} of the {published} published names.\n",
         "| repository | published | found | files left out |",
         "| --- | --- | --- | --- |",
-        *(f"| {row.repository} | {row.published} | {row.found} | {row.unparsable} |" for row in read),
+        *(f"| {row.repository}{_mark(row)} | {row.published} | {row.found} | {row.unparsable} |" for row in read),
         *(f"| {row.repository} | {row.published} | not read | |" for row in rows if row.problem),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _mark(row: ImportCount) -> str:
+    return " †" if row.copied else ""

@@ -73,7 +73,7 @@ def test_imports_are_compared_with_the_published_total(tmp_path: Path, capsys: p
     assert main(["validate", str(suite), "--imports", *cache]) == 1  # Nothing was compared.
 
     assert "one: 3 published, 2 found" in capsys.readouterr().out
-    assert "| one | 2 | 2 | 0 |" in page.read_text(encoding="utf-8")
+    assert "| one † | 2 | 2 | 0 |" in page.read_text(encoding="utf-8")
 
 
 def test_no_page_is_made_of_a_run_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING
 
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import torch
     from transformers import PreTrainedTokenizerFast
 
@@ -176,3 +178,70 @@ def word_tokenizer(words: list[str]) -> PreTrainedTokenizerFast:
     backend = Tokenizer(WordLevel(vocabulary, unk_token=special["unk_token"]))
     backend.pre_tokenizer = Whitespace()
     return PreTrainedTokenizerFast(tokenizer_object=backend, model_max_length=1024, **special)
+
+
+# --- references -------------------------------------------------------------------------------------------
+
+
+def selective_scan(
+    inputs: torch.Tensor, delta: torch.Tensor, transition: torch.Tensor, maps: tuple[torch.Tensor, torch.Tensor]
+) -> torch.Tensor:
+    """Run the recurrence of a selective state space model (Mamba), one token after the other.
+
+    Args:
+        inputs: (batch, tokens, channels).
+        delta: the step sizes, of the same shape.
+        transition: (channels, states), negative.
+        maps: from input to states, and from states to output, each (batch, tokens, states).
+    """
+    import torch  # noqa: PLC0415 - see the module's docstring
+
+    into, out_of = maps
+    state = inputs.new_zeros(inputs.shape[0], *transition.shape)
+    outputs = []
+    for token in range(inputs.shape[1]):
+        step = delta[:, token, :, None]
+        state = (step * transition).exp() * state + step * into[:, token, None, :] * inputs[:, token, :, None]
+        outputs.append((state * out_of[:, token, None, :]).sum(-1))
+    return torch.stack(outputs, 1)
+
+
+def data_parallel_step(
+    model: torch.nn.Module, batch: list[torch.Tensor], loss: Callable[..., torch.Tensor]
+) -> dict[str, float]:
+    """Take a step of SGD under DDP, each rank with its share of a batch, and compare it with one on the whole batch.
+
+    The process group must be there. The model has to be the same on every rank, and to give the same twice.
+
+    Args:
+        model: on this rank's device; it stays as it is.
+        batch: inputs and targets, along their first dimension, on this rank's device and the same on every rank.
+        loss: takes a model and a batch, and gives the mean over that batch.
+
+    Returns:
+        The largest differences between weights, relative to the largest that the step on the whole batch made:
+        `update_error`, of the step under DDP, and `share_error`, of one on this rank's share alone, as taken by a rank
+        that hears of no other.
+    """
+    from copy import deepcopy  # noqa: PLC0415 - see the module's docstring
+
+    import torch.distributed as dist  # noqa: PLC0415 - likewise
+    from torch import nn, optim  # noqa: PLC0415 - likewise
+
+    def step(candidate: nn.Module, part: list[torch.Tensor]) -> torch.Tensor:
+        optimizer = optim.SGD(candidate.parameters(), lr=0.1)
+        loss(candidate, *part).backward()
+        optimizer.step()
+        return nn.utils.parameters_to_vector(candidate.parameters()).detach()
+
+    before = nn.utils.parameters_to_vector(model.parameters()).detach()
+    share = [tensor.chunk(dist.get_world_size())[dist.get_rank()] for tensor in batch]
+    whole = step(deepcopy(model), batch)
+    alone = step(deepcopy(model), share)
+    # With no devices named, the model stays where it is. Some models have weights that no output depends on.
+    together = step(nn.parallel.DistributedDataParallel(deepcopy(model), find_unused_parameters=True), share)
+    largest = (whole - before).abs().max()
+    return {
+        "update_error": ((together - whole).abs().max() / largest).item(),
+        "share_error": ((alone - whole).abs().max() / largest).item(),
+    }
