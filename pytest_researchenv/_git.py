@@ -110,6 +110,9 @@ _REASONS = {
     "repository .*not found|a git repository|repository not exported|invalid gitfile": (
         "there is no repository at this address; check it"
     ),
+    "repository corruption on the remote side|unable to read [0-9a-f]{40}": (
+        f"the host lacks some of its files; fetch from a complete copy, or {_MIRROR}"
+    ),
     "dubious ownership": (
         "the repository belongs to another user; allow it: `git config --global --add safe.directory FOLDER`"
     ),
