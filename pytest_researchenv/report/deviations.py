@@ -14,7 +14,7 @@ _HEAD = """\
 # Deviations from the published benchmark
 
 For each repository: what the published harness does, what is done here instead, and why. `researchenv document` writes
-this page from the `deviations` of each `repo.toml`. Repositories without an entry have no probe of their own yet.
+this page from the `deviations` of each `repo.toml`. Repositories without an entry have no probe yet.
 
 For all of them alike: a verdict needs evidence and not only exit code 0, no probe has a network, the interpreter that
 the agent reports is used or the tier fails (where the published scripts fall back to another one from `PATH`), missing
@@ -47,8 +47,8 @@ def _section(repository: Repository) -> Iterator[str]:
 
 def _entry(deviation: Deviation) -> str:
     tiers = ", ".join(deviation.tiers)
-    why = f" {_sentence(deviation.why)}" if deviation.why else ""
-    return f"- **{tiers}**: published: {_sentence(deviation.published)} Here: {_sentence(deviation.here)}{why}"
+    why = f" *Why*: {_sentence(deviation.why)}" if deviation.why else ""
+    return f"- **{tiers}** *Published*: {_sentence(deviation.published)} *Here*: {_sentence(deviation.here)}{why}"
 
 
 def _sentence(text: str) -> str:

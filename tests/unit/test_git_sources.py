@@ -217,7 +217,7 @@ def test_what_cannot_be_fetched_says_why_and_what_to_do(tmp_path: Path, host: st
 
 #: Recorded from git 2.39 with curl 7.88, OpenSSH 9.2, and what large hosts answer.
 SAID = {
-    "remote: aborting due to possible repository corruption on the remote side.\nfatal: early EOF": "the host lacks some",
+    "remote: aborting due to possible repository corruption on the remote side.\nfatal: early EOF": "the host lacks",
     "fatal: unable to access 'https://connect.invalid/proxy/x/': Could not resolve host: x": "the host is not known",
     "fatal: unable to look up host.invalid (port 9418) (Name or service not known)": "the host is not known here",
     "ssh: Could not resolve hostname x: Name or service not known\nfatal: Could not read from remote repository.\n\n"

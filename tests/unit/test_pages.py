@@ -228,8 +228,8 @@ def test_deviations_are_sentences_and_defects_stand_with_them(suite: Suite) -> N
 
     assert "- **C4, defective upstream**: the launcher starts a file that does not exist" in page
     assert (
-        "- **C1, C3**: published: downloads weights. Here: random weights from a seed. a hub that does not answer is "
-        "no failure of the agent." in page
+        "- **C1, C3** *Published*: downloads weights. *Here*: random weights from a seed. *Why*: a hub that does not "
+        "answer is no failure of the agent." in page
     )
 
 
