@@ -171,7 +171,7 @@ def _summary(found: list[_Found], proven: list[_Found]) -> str:
         emulated = sum(result.emulated for result in of_tier)
         counts.append(f"{tier} {len(of_tier)}" + (f" ({emulated} emulated)" if emulated else ""))
     days = sorted({datetime.fromisoformat(result.created).date().isoformat() for result in results if result.created})
-    when = f", between {days[0]} and {days[-1]}" if days else ""
+    when = "" if not days else f" on {days[0]}" if len(days) == 1 else f" between {days[0]} and {days[-1]}"
     copied = sum(one.copied for one in proven)
     apart = f", {copied} of them from copies (†)" if copied else ""
     return (

@@ -152,7 +152,7 @@ def test_what_was_run_is_told_with_what_it_ran_on(suite: Suite, results: Results
     page = validation_page(suite, results.store)
 
     assert "not run | passed, emulated, 3 s | - | passed, emulated, 3 s | defective" in row(page, "## Good")
-    assert "1 of 1 repositories were run, between 2026-01-02 and 2026-01-02" in page
+    assert "1 of 1 repositories were run on 2026-01-02." in page
     assert "C3 1 (1 emulated)" in page
 
 
@@ -256,4 +256,4 @@ def test_what_was_judged_in_a_copy_of_the_tree_is_marked(suite: Suite, results: 
     page = validation_page(commit, results.store)
 
     assert "| one † | not run | passed, 3 s |" in page
-    assert "1 of 1 repositories were run, between 2026-01-02 and 2026-01-02, 1 of them from copies (†)" in page
+    assert "1 of 1 repositories were run on 2026-01-02, 1 of them from copies (†)" in page
