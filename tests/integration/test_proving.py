@@ -67,19 +67,21 @@ def test_good_bare_and_broken_environments_are_told_apart(
     ("sabotage", "says"),
     [
         ('entry]\ntarget = "gone.py"\ntiers = ["C0"]', "names 'gone.py', which is no file of the pinned tree"),
-        ('package]\ntarget = "not-installed"\ntiers = ["C0"]', "NOT failed: plain sabotage-package C0 passed"),
+        ('package]\ntarget = "not-installed"\ntiers = ["C0"]', "NOT failed: needy sabotage-package C0 passed"),
     ],
 )
 def test_a_sabotage_that_is_missed_is_told(
     prove: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str], sabotage: str, says: str
 ) -> None:
     """Whether the probe missed it or there was nothing to break, the command ends with code 1."""
-    (tmp_path / "suite" / "plain").mkdir(parents=True)
-    (tmp_path / "suite" / "suite.toml").write_text('name = "tiny"\n')
-    text = (TINY / "plain" / "repo.toml").read_text().replace("../../../repos", str(TINY.parents[1] / "repos"))
-    (tmp_path / "suite" / "plain" / "repo.toml").write_text(f"{text}\n[sabotage.{sabotage}\n")
-    (tmp_path / "suite" / "plain" / "oracle.sh").write_text((TINY / "plain" / "oracle.sh").read_text())
+    suite = tmp_path / "suite"
+    (suite / "needy").mkdir(parents=True)
+    (suite / "suite.toml").write_text('name = "tiny"\n')
+    text = (TINY / "needy" / "repo.toml").read_text().partition("\n[sabotage")[0]
+    text = text.replace("../../../repos", str(TINY.parents[1] / "repos"))
+    (suite / "needy" / "repo.toml").write_text(f"{text}\n[sabotage.{sabotage}\n")
+    (suite / "needy" / "oracle.sh").write_text((TINY / "needy" / "oracle.sh").read_text())
 
-    assert prove(str(tmp_path / "suite")) == 1
+    assert prove(str(suite)) == 1
 
     assert says in "".join(capsys.readouterr())
