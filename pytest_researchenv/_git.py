@@ -254,11 +254,11 @@ def _modules(parent: _Module, scratch: Path) -> Iterator[_Module]:
     for name, commit in links.items():
         path = parent.path / name
         if any(part.lower() in ("", ".", "..", ".git") for part in name.split("/")):
-            raise SourceError(f"{parent.url} has a submodule at {name!r}, outside its tree: {_WITHOUT}")
+            raise SourceError(f"{_shown(parent.url)} has a submodule at {name!r}, outside its tree: {_WITHOUT}")
         if name not in urls:
             raise SourceError(
-                f"submodule {path} ({commit}) has no url in the .gitmodules of {parent.url}, so it can be had from "
-                f"nowhere: {_WITHOUT}"
+                f"submodule {path} ({commit}) has no url in the .gitmodules of {_shown(parent.url)}, so it can be had "
+                f"from nowhere: {_WITHOUT}"
             )
         if parent.depth == _DEEPEST:
             raise SourceError(f"submodule {path} is more than {_DEEPEST} deep: {_WITHOUT}")
@@ -271,7 +271,7 @@ def _declared(blob: str, parent: _Module, scratch: Path) -> dict[str, str]:
         listed = _git(f"--git-dir={scratch}", "config", "--no-includes", f"--blob={blob}", "-z", "--list")
     except SourceError as error:
         raise SourceError(
-            f"the .gitmodules of {parent.url} at {parent.commit} cannot be read: {_WITHOUT} ({error})"
+            f"the .gitmodules of {_shown(parent.url)} at {parent.commit} cannot be read: {_WITHOUT} ({error})"
         ) from error
     sections: dict[str, dict[str, str]] = {}
     for entry in listed.split(b"\0"):
@@ -293,8 +293,8 @@ def _address(written: str, parent: _Module, path: PurePosixPath) -> str:
     if local or _REMOTE.fullmatch(url):
         return url
     raise SourceError(
-        f"submodule {path} of {parent.url} has an address that is not followed, {written!r}: only https, http, ssh and "
-        f"git are, and folders where the repository itself is one; {_WITHOUT}"
+        f"submodule {path} of {_shown(parent.url)} has an address that is not followed, {_shown(written)!r}: only "
+        f"https, http, ssh and git are, and folders where the repository itself is one; {_WITHOUT}"
     )
 
 

@@ -30,8 +30,6 @@ from pytest_researchenv.suite import find_suite, load_suite, validate
 
 __all__ = ["add_commands"]
 
-_MEMORY_BYTES = 16 * 1024**3
-
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the commands."""
@@ -167,7 +165,7 @@ def _prove(arguments: argparse.Namespace) -> int:
         rebuild=False,
         reuse_anyway=False,
         agent_timeout_s=3600.0,
-        agent_limits=Limits(memory_bytes=_MEMORY_BYTES),
+        agent_limits=Limits(),
         c0_max_missing=0.0,
         cache=arguments.cache.expanduser(),
         session=uuid.uuid4().hex,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_researchenv.errors import AssetError
 from pytest_researchenv.hardware import CPU_ONLY, Hardware
 from pytest_researchenv.sandbox.protocol import Mount, Sandbox
 
@@ -14,7 +15,7 @@ __all__ = ["Engine"]
 
 
 def _no_volumes(name: str, digest: str, path: Path) -> Mount:
-    raise NotImplementedError(f"this engine makes no volumes: {name}, {digest}, {path}")
+    raise AssetError(f"this engine makes no volumes, so it has none for the asset {name} ({digest}, {path})")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,11 @@ from pathlib import Path, PurePosixPath
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
 
+from pytest_researchenv._suite_problems import FRAMEWORKS
 from pytest_researchenv.probes.imports import scan_files
 
 
-__all__ = ["FRAMEWORKS", "Inspection", "inspect_tree"]
-
-#: Frameworks that C2 can ask.
-FRAMEWORKS = ("torch", "tensorflow", "jax")
+__all__ = ["Inspection", "inspect_tree"]
 
 #: Packages whose presence says how a repository trains or logs; worth a pin or a note.
 _NOTEWORTHY = (

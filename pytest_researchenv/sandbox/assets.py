@@ -50,5 +50,5 @@ def ensure_asset(
         with path.open("rb") as file:
             archive.addfile(member, file)
 
-    mount = Mount(f"researchenv-asset-{digest[:16]}-{name.lower()}", f"{HOME}/{name}")
+    mount = Mount(f"researchenv-asset-{digest[:16]}-{name}", f"{HOME}/{name}")
     return ensure_volume(client, mount, owner=owner, image=image, fill=fill, cache=cache, say=say)

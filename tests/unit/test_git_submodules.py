@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 
@@ -304,3 +304,14 @@ def test_a_submodule_can_neither_run_nor_configure_anything(tmp_path: Path, org:
 
     assert (tree.root / "lib" / "lib.py").read_bytes() == b"a\n"
     assert not (tmp_path / "ran").exists()
+
+
+def test_a_message_about_a_submodule_holds_no_password() -> None:
+    """Neither the parent's nor its own."""
+    parent = _git._Module("https://me:secret@host.invalid/a", "0" * 40, PurePosixPath(), 0)
+
+    with pytest.raises(
+        SourceError, match=r"of https://host\.invalid/a has an address .*'ftp://host\.invalid/b'"
+    ) as caught:
+        _git._address("ftp://me:secret@host.invalid/b", parent, PurePosixPath("b"))
+    assert "secret" not in str(caught.value)
