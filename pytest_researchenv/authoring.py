@@ -90,6 +90,8 @@ def _add_cache(parser: argparse.ArgumentParser) -> None:
 
 
 def _validate(arguments: argparse.Namespace) -> int:
+    if arguments.output and not arguments.imports:
+        raise ConfigurationError(f"--output {arguments.output} is for what --imports finds: give both")
     folder = find_suite(arguments.suite)
     fine = validate(folder, console=Console())
     if fine and arguments.locked:

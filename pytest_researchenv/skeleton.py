@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from pytest_researchenv._gitrefs import head_commit, latest_commit
+from pytest_researchenv._suite_problems import repository_problems
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.inspection import Inspection, inspect_tree
 from pytest_researchenv.model import GitSource, PathSource, Repository, Source
@@ -61,6 +62,9 @@ def write_skeleton(address: str, suite: Path, *, commit: str = "", cache: Path, 
             f"{name!r} can be no repository's name: use an address that ends in OWNER/NAME, in letters and digits with "
             "single '.', '_' or '-' between"
         )
+    for problem in repository_problems(suite / "repo.toml", Repository(name, source)):
+        if problem.key == "name":
+            raise ConfigurationError(problem.text)
     slug = name.rpartition("/")[2]
     folder = suite / slug.lower()
     if folder.exists():
@@ -84,6 +88,8 @@ def _source(address: str, commit: str) -> tuple[Source, str]:
         origin, head = head_commit(path)
         if origin and (commit or head):
             return _pinned(origin, commit or head), _name(origin)
+        if commit:
+            raise ConfigurationError(f"{address} has no `origin` from which {commit} could be had: leave --commit out")
         return PathSource(str(path.resolve())), path.resolve().name
     if not re.match(r"[a-z+]+://|[\w.-]+@[\w.-]+:", address):
         raise ConfigurationError(f"{address!r} is neither a folder nor the URL of a Git repository")

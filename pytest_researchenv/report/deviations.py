@@ -14,7 +14,8 @@ _HEAD = """\
 # Deviations from the published benchmark
 
 For each repository: what the published harness does, what is done here instead, and why. `researchenv document` writes
-this page from the `deviations` of each `repo.toml`. Repositories without an entry have no probe yet.
+this page from the `deviations` of each `repo.toml`. An entry does not mean
+that there is a probe: `validation.md` tells.
 
 For all of them alike: a verdict needs evidence and not only exit code 0, no probe has a network, the interpreter that
 the agent reports is used or the tier fails (where the published scripts fall back to another one from `PATH`), missing

@@ -95,3 +95,9 @@ def test_only_known_repositories_are_proven(capsys: pytest.CaptureFixture[str]) 
     """A slip is answered with the names there are, before any container is made."""
     assert main(["prove", str(TINY), "--only", "nedy"]) == 1
     assert "no repository is called 'nedy'; known: needy, plain" in capsys.readouterr().err
+
+
+def test_a_page_is_written_of_imports_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A place for it without `--imports` is a slip, and not passed over."""
+    assert main(["validate", str(TINY), "--output", str(tmp_path / "page.md")]) == 1
+    assert "is for what --imports finds: give both" in capsys.readouterr().err

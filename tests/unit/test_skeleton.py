@@ -199,3 +199,18 @@ def test_what_is_no_repository_is_told(suite: Path, tmp_path: Path, capsys: pyte
     """Neither a folder nor an address."""
     assert new(tmp_path, "nowhere", "--suite", str(suite)) == 1
     assert "'nowhere' is neither a folder nor the URL of a Git repository" in capsys.readouterr().err
+
+
+def test_what_would_spoil_the_suite_or_be_ignored_is_refused(
+    suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A name that the suite's own check rejects, and a commit of a folder that has no origin; nothing is written."""
+    for name in ("net-c2", "fine"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.py").write_text("")
+
+    assert new(tmp_path, str(tmp_path / "net-c2"), "--suite", str(suite)) == 1
+    assert "contains 'c2'" in capsys.readouterr().err
+    assert new(tmp_path, str(tmp_path / "fine"), "--suite", str(suite), "--commit", "0123456") == 1
+    assert "has no `origin` from which 0123456 could be had" in capsys.readouterr().err
+    assert [path.name for path in suite.iterdir()] == ["suite.toml"]
