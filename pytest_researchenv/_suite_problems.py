@@ -36,7 +36,15 @@ from pytest_researchenv.model import (
 )
 
 
-__all__ = ["FRAMEWORKS", "PLACEHOLDERS", "Problem", "repository_problems", "suite_problems", "validation_problems"]
+__all__ = [
+    "FRAMEWORKS",
+    "PLACEHOLDERS",
+    "Problem",
+    "repository_problems",
+    "shown",
+    "suite_problems",
+    "validation_problems",
+]
 
 #: What `{…}` may name in a command, a working directory, an environment variable or an evidence path.
 PLACEHOLDERS = ("python", "repo", "out", "device", "nproc", "observer", "assets")
@@ -56,6 +64,9 @@ _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SHOWN = 80
 
+#: Fields of a repository that are no keys of its file, with what to do about them there.
+FOREIGN = {"folder": "remove it", "suite": "remove it", "deviations": "move it to deviations.toml beside this file"}
+
 _SOURCES: dict[str, type] = {"git": GitSource, "pypi": PypiSource, "path": PathSource}
 _TABLES: dict[str, type] = {
     "imports": ImportPolicy,
@@ -64,6 +75,9 @@ _TABLES: dict[str, type] = {
     "json": JsonEvidence,
     "deviations": Deviation,
 } | {kind.__name__: kind for kind in _SOURCES.values()}
+
+#: Keys that are written out before (`_shorthand.py`).
+_SHORT: dict[type, tuple[str, ...]] = {Evidence: ("observed",), TierSpec: ("like",)}
 
 #: Tables of tables, whose names the suite chooses.
 _KEYED: dict[str, type] = {"assets": Asset, "sabotage": Sabotage}
@@ -126,11 +140,9 @@ def _source_kind(raw: Mapping[str, object]) -> str:
 def _source_choice(source: object) -> str:
     meant = "give git and commit; or pypi, version and sha256; or path"
     if not isinstance(source, dict):
-        return f"{_shown(source)} is no table: {meant}"
+        return f"{shown(source)} is no table: {meant}"
     keys = [key for key in _SOURCES if key in source]
-    return (
-        f"{' and '.join(keys)} exclude one another: {meant}" if keys else f"{_shown(source)} names no source: {meant}"
-    )
+    return f"{' and '.join(keys)} exclude one another: {meant}" if keys else f"{shown(source)} names no source: {meant}"
 
 
 def _dotted(location: Sequence[int | str]) -> str:
@@ -150,8 +162,10 @@ def _dotted(location: Sequence[int | str]) -> str:
 
 def _text(kind: str, message: str, location: Sequence[int | str], value: object, root: type) -> str:
     if kind == "unexpected_keyword_argument":
-        known = [field.name for field in fields(_table(location, root)) if (root, field.name) != (Repository, "folder")]
-        return f"unknown key (value {_shown(value)}){_nearest(str(location[-1]), known)}"
+        table = _table(location, root)
+        known = [field.name for field in fields(table) if table is not Repository or field.name not in FOREIGN]
+        known += _SHORT.get(table, ())
+        return f"unknown key (value {shown(value)}){_nearest(str(location[-1]), known)}"
     if kind == "missing":
         return "missing"
     if kind == "value_error":
@@ -160,9 +174,9 @@ def _text(kind: str, message: str, location: Sequence[int | str], value: object,
         members = [*map(str, SabotageKind if location[0] == "sabotage" else Tier)]
         return f"unknown name{_nearest(str(value), members)}"
     if "equals" in location:
-        return f"must be true, false, a number or a string, not {_shown(value)}"
+        return f"must be true, false, a number or a string, not {shown(value)}"
     words = message.replace("Input should be", "must be").replace("a valid array", "a list")
-    return f"{words}, not {_shown(value)}"
+    return f"{words}, not {shown(value)}"
 
 
 def _table(location: Sequence[int | str], root: type) -> type:
@@ -341,7 +355,7 @@ def _placeholders(spec: TierSpec) -> Iterator[tuple[str, str]]:
     for key, value in _templates(spec):
         for name in _PLACEHOLDER.findall(value):
             if name not in PLACEHOLDERS:
-                yield key, f"unknown placeholder {{{name}}} in {_shown(value)}{_nearest(name, PLACEHOLDERS)}"
+                yield key, f"unknown placeholder {{{name}}} in {shown(value)}{_nearest(name, PLACEHOLDERS)}"
 
 
 def _environment(spec: TierSpec) -> Iterator[tuple[str, str]]:
@@ -438,6 +452,7 @@ def _nearest(name: str, known: Iterable[str]) -> str:
     return f"{meant} (known: {', '.join(names)})" if names else ""
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """Return a value as a message shows it: cut where it is long."""
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

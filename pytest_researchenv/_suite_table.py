@@ -65,7 +65,7 @@ def suite_counts(suite: Suite) -> str:
     totals = [repository.imports.published_total or 0 for repository in suite.repositories]
     if any(totals):
         exempt = sum(len(repository.imports.unsatisfiable) for repository in suite.repositories)
-        lines.append(f"imports: {sum(totals)} published; {exempt} of them need no environment satisfy")
+        lines.append(f"imports: {sum(totals)} published; {exempt} exempt, since no environment can or need have them")
     return "\n".join(lines)
 
 

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 
 from pytest_researchenv.hardware import Accelerator
 from pytest_researchenv.model import Repository, Tier
-from pytest_researchenv.suite import resolve_probe, shared_modules
+from pytest_researchenv.suite import imported_modules, resolve_probe
 
 
 __all__ = ["tier_basis"]
 
 
 def tier_basis(repository: Repository, tier: Tier, *, accelerator: Accelerator, settings: Mapping[str, float]) -> str:
-    """Return the digest of a tier's part of `repo.toml`, its probe script with what that may import, and the settings.
+    """Return the digest of a tier's part of `repo.toml`, its probe script and its shared modules, and the settings.
 
     Args:
         repository: what was judged.
@@ -26,7 +26,7 @@ def tier_basis(repository: Repository, tier: Tier, *, accelerator: Accelerator, 
         SuiteError: its probe script is missing.
     """
     spec = repository.tiers[tier]
-    scripts = (resolve_probe(repository, tier), *shared_modules(repository)) if spec.probe else ()
+    scripts = (resolve_probe(repository, tier), *imported_modules(repository, tier)) if spec.probe else ()
     parts = (
         spec,
         repository.imports,

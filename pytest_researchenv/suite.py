@@ -5,6 +5,7 @@ The format is described in `docs/suite-format.md`.
 
 from __future__ import annotations
 
+import ast
 import difflib
 import json
 import tomllib
@@ -16,10 +17,18 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from pytest_researchenv._shorthand import write_out
 from pytest_researchenv._sources import STRICT
-from pytest_researchenv._suite_problems import Problem, repository_problems, suite_problems, validation_problems
+from pytest_researchenv._suite_problems import (
+    FOREIGN,
+    Problem,
+    repository_problems,
+    shown,
+    suite_problems,
+    validation_problems,
+)
 from pytest_researchenv.errors import ConfigurationError, SuiteError
-from pytest_researchenv.model import Repository, Tier
+from pytest_researchenv.model import Deviation, Repository, Tier, TierSpec
 
 
 if TYPE_CHECKING:
@@ -30,6 +39,7 @@ __all__ = [
     "SUITE_FILE",
     "Suite",
     "find_suite",
+    "imported_modules",
     "load_suite",
     "resolve_probe",
     "shared_modules",
@@ -42,6 +52,7 @@ _T = TypeVar("_T")
 #: What makes a folder a suite.
 SUITE_FILE = "suite.toml"
 _REPOSITORY_FILE = "repo.toml"
+_DEVIATIONS_FILE = "deviations.toml"
 _SHARED = "_shared"
 
 
@@ -55,6 +66,7 @@ class Suite:
         repositories: sorted by name.
         description: one sentence.
         canary: text that each probe and recipe must hold, so that training data with them in it can be recognised.
+        deviations: where all its probes differ from the published ones.
     """
 
     name: str
@@ -62,6 +74,7 @@ class Suite:
     repositories: tuple[Repository, ...]
     description: str = ""
     canary: str = ""
+    deviations: tuple[Deviation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +86,18 @@ class _Header:
     name: str
     description: str = ""
     canary: str = ""
+    #: Tiers that apply to every repository, also where its file has no table of them.
+    tiers: tuple[Tier, ...] = ()
+    deviations: tuple[Deviation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Deviations:
+    """What a `deviations.toml` holds."""
+
+    __pydantic_config__: ClassVar = STRICT
+
+    deviations: tuple[Deviation, ...]
 
 
 def suite_names() -> tuple[str, ...]:
@@ -121,7 +146,7 @@ def load_suite(folder: Path) -> Suite:
     repositories: list[Repository] = []
     # What is hidden, like an editor's copies, is in no lock.
     for file in sorted(file for file in folder.glob(f"*/{_REPOSITORY_FILE}") if not file.parent.name.startswith(".")):
-        repository = _read_repository(file, problems)
+        repository = _read_repository(file, problems, always=header.tiers if header else ())
         if repository is not None:
             repositories.append(repository)
     problems.extend(suite_problems(folder, repositories, canary=header.canary if header else ""))
@@ -135,6 +160,7 @@ def load_suite(folder: Path) -> Suite:
         ),
         description=header.description,
         canary=header.canary,
+        deviations=header.deviations,
     )
 
 
@@ -157,6 +183,24 @@ def resolve_probe(repository: Repository, tier: Tier) -> Path:
 def shared_modules(repository: Repository) -> tuple[Path, ...]:
     """Return what all probe scripts of the suite can import: the Python files in its folder `_shared`, sorted."""
     return tuple(sorted(Path(repository.folder).parent.joinpath(_SHARED).glob("*.py")))
+
+
+def imported_modules(repository: Repository, tier: Tier) -> tuple[Path, ...]:
+    """Return those of the shared modules that a tier's probe script imports, itself or through another, sorted.
+
+    Raises:
+        SuiteError: the tier has no probe script.
+    """
+    shared = {file.stem: file for file in shared_modules(repository)}
+    found: set[str] = set()
+    pending = [resolve_probe(repository, tier)]
+    while pending:
+        names = _imports(pending.pop())
+        # What cannot be parsed may import anything.
+        new = (shared.keys() if names is None else shared.keys() & names) - found
+        found |= new
+        pending.extend(shared[name] for name in new)
+    return tuple(sorted(shared[name] for name in found))
 
 
 def validate(folder: Path, *, console: Console) -> bool:
@@ -198,15 +242,42 @@ def _header_adapter() -> TypeAdapter[_Header]:
 
 
 @cache
+def _deviations_adapter() -> TypeAdapter[_Deviations]:
+    return TypeAdapter(_Deviations)
+
+
+@cache
 def _repository_adapter() -> TypeAdapter[Repository]:
     return TypeAdapter(Repository)
 
 
-def _read_repository(file: Path, problems: list[Problem]) -> Repository | None:
+def _imports(script: Path) -> set[str] | None:
+    """The names of the top-level modules that a script imports anywhere in it; None when it is no Python."""
+    try:
+        tree = ast.parse(script.read_bytes())
+    except (SyntaxError, ValueError):
+        return None
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names.update(alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module.partition(".")[0])
+    return names
+
+
+def _read_repository(file: Path, problems: list[Problem], *, always: tuple[Tier, ...]) -> Repository | None:
     repository = _read(_repository_adapter(), Repository, file, problems)
     if repository is None:
         return None
-    repository = replace(repository, folder=str(file.parent))
+    beside = file.with_name(_DEVIATIONS_FILE)
+    deviations = _read(_deviations_adapter(), _Deviations, beside, problems) if beside.exists() else None
+    repository = replace(
+        repository,
+        folder=str(file.parent),
+        tiers={tier: TierSpec() for tier in always} | repository.tiers,
+        deviations=deviations.deviations if deviations else (),
+    )
     problems.extend(repository_problems(file, repository))
     return repository
 
@@ -225,9 +296,12 @@ def _read(adapter: TypeAdapter[_T], root: type[_T], file: Path, problems: list[P
         problems.append(Problem(file, "", f"is not valid TOML: {error}"))
         return None
     own = len(problems)
-    # Set by `load_suite`, not by the file.
-    if root is Repository and "folder" in raw:
-        problems.append(Problem(file, "folder", f"unknown key (value {raw.pop('folder')!r}); remove it"))
+    if root is Repository:
+        # Set by `load_suite`, not by the file.
+        for key, advice in FOREIGN.items():
+            if key in raw:
+                problems.append(Problem(file, key, f"unknown key (value {shown(raw.pop(key))}); {advice}"))
+        problems.extend(Problem(file, key, text) for key, text in write_out(raw))
     try:
         # Through JSON, since only there pydantic's strict mode takes a list for a tuple and a string for an enum.
         value = adapter.validate_json(json.dumps(raw), strict=True)

@@ -14,19 +14,15 @@ _HEAD = """\
 # Deviations from the published benchmark
 
 For each repository: what the published harness does, what is done here instead, and why. `researchenv document` writes
-this page from the `deviations` of each `repo.toml`. An entry does not mean
-that there is a probe: `validation.md` tells.
-
-For all of them alike: a verdict needs evidence and not only exit code 0, no probe has a network, the interpreter that
-the agent reports is used or the tier fails (where the published scripts fall back to another one from `PATH`), missing
-hardware is a skip, trouble of the infrastructure is an error, and C5 compares versions by PEP 440 and counts no claim
-that was not made.
+this page from the suite's descriptions (`deviations.toml` beside each `repo.toml`, and `suite.toml`). An entry does not
+mean that its tier was run: `validation.md` tells.
 """
 
 
 def deviations_page(suite: Suite) -> str:
     """Return the page, in Markdown."""
-    return "\n".join([_HEAD, *(line for repository in suite.repositories for line in _section(repository))])
+    common = ["## All repositories\n", *map(_entry, suite.deviations), ""] if suite.deviations else []
+    return "\n".join([_HEAD, *common, *(line for repository in suite.repositories for line in _section(repository))])
 
 
 def _section(repository: Repository) -> Iterator[str]:

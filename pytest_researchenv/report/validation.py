@@ -14,7 +14,9 @@ from pytest_researchenv.hardware import Accelerator
 from pytest_researchenv.model import (
     Cause,
     Environment,
+    GitSource,
     PathSource,
+    PypiSource,
     Repository,
     SabotageKind,
     Tier,
@@ -53,6 +55,8 @@ version. (The harness's own part, such as C0, C2 and C5, may have been changed s
   about CUDA. C0 and C1 need no device.
 - † stands where a folder was judged and not the pinned commit itself: a copy of its tree without large files, which the
   mirror that could be reached lacked.
+- ‡ stands where another revision was judged, where the pinned one could not be had. It shows what the recipe and the
+  probes do; it is no verdict on the pinned commit, and is counted apart.
 - The bare environment is that of the agent `noop`, which installs nothing.
 - A broken environment is the oracle's with one package removed, or with a version of a framework that does not fit; or
   with an entry point in the pinned tree that does nothing and ends well.
@@ -100,8 +104,9 @@ class _Found:
 
     def _shaped(self, agent: str, environment: Environment) -> bool:
         wanted = dict(find_agent(agent).inputs(self.repository))
-        pinned = environment.inputs.get("source") == str(self.repository.source)
-        return wanted.items() <= environment.inputs.items() and (pinned or _is_folder(environment))
+        source = environment.inputs.get("source", "")
+        known = source == str(self.repository.source) or _is_folder(environment) or _is_revision(source)
+        return wanted.items() <= environment.inputs.items() and known
 
     @property
     def copied(self) -> bool:
@@ -112,9 +117,17 @@ class _Found:
         )
 
     @property
+    def elsewhere(self) -> bool:
+        """Whether the oracle's environment was built from another revision than the pinned one."""
+        environment = self._environment("oracle")
+        source = environment.inputs.get("source", "") if environment else ""
+        return source != str(self.repository.source) and _is_revision(source)
+
+    @property
     def name(self) -> str:
         """The repository's name in tables."""
-        return f"{self.repository.slug} †" if self.copied else self.repository.slug
+        mark = " †" if self.copied else " ‡" if self.elsewhere else ""
+        return f"{self.repository.slug}{mark}"
 
     def _broken(self, kind: SabotageKind, environment: Environment) -> bool:
         oracle = self._environment("oracle")
@@ -137,6 +150,11 @@ class _Found:
 def _is_folder(environment: Environment) -> bool:
     """Whether an environment was built from a folder: its source is told by the digest of its tree."""
     return bool(re.fullmatch(r"[0-9a-f]{40}(\+.*)?", environment.inputs.get("source", "")))
+
+
+def _is_revision(source: str) -> bool:
+    """Whether an environment was built from a commit or a release, by what its inputs say of it."""
+    return source.startswith((f"{GitSource.__name__}(", f"{PypiSource.__name__}("))
 
 
 def validation_page(suite: Suite, store: Store) -> str:
@@ -163,6 +181,10 @@ def validation_page(suite: Suite, store: Store) -> str:
 
 
 def _summary(found: list[_Found], proven: list[_Found]) -> str:
+    total = len(found)
+    apart = sum(one.elsewhere for one in proven)
+    found = [one for one in found if not one.elsewhere]
+    proven = [one for one in proven if not one.elsewhere]
     results = [result for one in found for tier in Tier if (result := one.result("oracle", tier))]
     passed = [result for result in results if result.verdict is Verdict.PASSED]
     counts = []
@@ -173,10 +195,11 @@ def _summary(found: list[_Found], proven: list[_Found]) -> str:
     days = sorted({datetime.fromisoformat(result.created).date().isoformat() for result in results if result.created})
     when = "" if not days else f" on {days[0]}" if len(days) == 1 else f" between {days[0]} and {days[-1]}"
     copied = sum(one.copied for one in proven)
-    apart = f", {copied} of them from copies (†)" if copied else ""
+    copies = f", {copied} of them from copies (†)" if copied else ""
+    others = f" {apart} more were run at another revision (‡) and are not counted." if apart else ""
     return (
-        f"{len(proven)} of {len(found)} repositories were run{when}{apart}. "
-        f"Good environments that passed: {', '.join(counts)}.\n"
+        f"{len(proven)} of {total} repositories were run{when}{copies}. "
+        f"Good environments that passed: {', '.join(counts)}.{others}\n"
     )
 
 

@@ -62,20 +62,47 @@ def test_reasons_that_exclude_one_another_are_refused(tmp_path: Path, tier: str,
     assert says in problems(tmp_path, f"{HEAD}[tiers.C1]\n{tier}\n")
 
 
-def test_pins_deviations_and_sabotage_are_read(tmp_path: Path) -> None:
+def test_pins_and_sabotage_are_read(tmp_path: Path) -> None:
     """They arrive in the model as they were written."""
-    text = (
-        f'{HEAD}{C1}[pins]\ntorch = "==2.1.0"\n'
-        '[sabotage.package]\ntarget = "einops"\ntiers = ["C0", "C1"]\n'
-        '[[deviations]]\ntiers = ["C1"]\npublished = "a"\nhere = "b"\n'
-    )
+    text = f'{HEAD}{C1}[pins]\ntorch = "==2.1.0"\n[sabotage.package]\ntarget = "einops"\ntiers = ["C0", "C1"]\n'
 
     (repository,) = load_suite(write(tmp_path, text)).repositories
 
     assert repository.pins == {"torch": "==2.1.0"}
     assert repository.sabotage[SabotageKind.PACKAGE].target == "einops"
     assert repository.sabotage[SabotageKind.PACKAGE].tiers == (Tier.C0, Tier.C1)
-    assert [(item.published, item.here, item.why) for item in repository.deviations] == [("a", "b", "")]
+
+
+def test_deviations_lie_beside_the_description_and_in_the_suites_own(tmp_path: Path) -> None:
+    """Those of one repository, and those of all."""
+    one = '[[deviations]]\ntiers = ["C1"]\npublished = "a"\nhere = "b"\n'
+    folder = write(tmp_path, f"{HEAD}{C1}", header='name = "mine"\n' + one.replace('"a"', '"c"'))
+    (folder / "one" / "deviations.toml").write_text(one)
+
+    suite = load_suite(folder)
+
+    assert [(item.published, item.here, item.why) for item in suite.repositories[0].deviations] == [("a", "b", "")]
+    assert [item.published for item in suite.deviations] == ["c"]
+
+
+def test_a_slip_in_the_deviations_is_named_with_its_file(tmp_path: Path) -> None:
+    """As in every other file of a suite."""
+    folder = write(tmp_path, f"{HEAD}{C1}")
+    (folder / "one" / "deviations.toml").write_text('[[deviations]]\ntiers = ["C1"]\npublished = "a"\nhear = "b"\n')
+
+    with pytest.raises(SuiteError, match=r"deviations\.toml: deviations\[0\]\.hear: .* did you mean 'here'\?"):
+        load_suite(folder)
+
+
+def test_tiers_of_the_suite_apply_where_a_repository_has_no_table(tmp_path: Path) -> None:
+    """A table of its own wins, as always."""
+    text = f'{HEAD}{C1}[tiers.C2]\nsupported = false\nskip_reason = "no framework"\n'
+
+    (repository,) = load_suite(write(tmp_path, text, header='name = "mine"\ntiers = ["C2", "C5"]\n')).repositories
+
+    assert repository.spec(Tier.C5).supported
+    assert not repository.spec(Tier.C2).supported
+    assert not repository.spec(Tier.C3).supported
 
 
 @pytest.mark.parametrize(
@@ -90,7 +117,7 @@ def test_pins_deviations_and_sabotage_are_read(tmp_path: Path) -> None:
         ('[tiers.C1]\nprobe = ".hidden/c1.py"\n', "'.hidden/c1.py' is hidden, and no lock holds hidden files"),
         ('[sabotage.version]\ntarget = "a b"\ntiers = ["C0"]\n', "'a b' is no requirement like"),
         ('[sabotage.package]\ntarget = "x"\ntier = ["C0"]\n', "did you mean 'tiers'? (known: target, tiers)"),
-        ('[[deviations]]\ntiers = ["C1"]\npublished = "a"\nhear = "b"\n', "did you mean 'here'?"),
+        ('[[deviations]]\ntiers = ["C1"]\n', "move it to deviations.toml beside this file"),
     ],
 )
 def test_slips_are_named_with_the_fix(tmp_path: Path, text: str, says: str) -> None:

@@ -50,7 +50,9 @@ defective_upstream = "the launcher starts a file that does not exist"
 [sabotage.package]
 target = "einops"
 tiers = ["C1"]
+"""
 
+DEVIATIONS = """\
 [[deviations]]
 tiers = ["C1", "C3"]
 published = "downloads weights"
@@ -63,8 +65,10 @@ why = "a hub that does not answer is no failure of the agent"
 def suite(tmp_path: Path) -> Suite:
     """A suite of one repository."""
     (tmp_path / "suite" / "one").mkdir(parents=True)
-    (tmp_path / "suite" / "suite.toml").write_text('name = "mine"\n')
+    common = '[[deviations]]\ntiers = ["C0"]\npublished = "counts less"\nhere = "counts all"\n'
+    (tmp_path / "suite" / "suite.toml").write_text(f'name = "mine"\n{common}')
     (tmp_path / "suite" / "one" / "repo.toml").write_text(REPOSITORY)
+    (tmp_path / "suite" / "one" / "deviations.toml").write_text(DEVIATIONS)
     (tmp_path / "suite" / "one" / "oracle.sh").write_text("report /usr/bin/python3 system ''\n")
     return load_suite(tmp_path / "suite")
 
@@ -132,7 +136,7 @@ def results(suite: Suite, tmp_path: Path) -> Results:
 
 def row(page: str, heading: str) -> str:
     """The repository's line in the table below a heading."""
-    return next(line for line in page.partition(heading)[2].splitlines() if line.startswith("| one |"))
+    return next(line for line in page.partition(heading)[2].splitlines() if line.startswith("| one "))
 
 
 def test_nothing_is_claimed_that_was_not_run(suite: Suite, results: Results) -> None:
@@ -200,7 +204,7 @@ def test_the_results_of_another_source_or_sabotage_are_not_told(suite: Suite, re
     numpy = {SabotageKind.PACKAGE: Sabotage("numpy", (Tier.C1,))}
     other = replace(first, repositories=(replace(results.repository, sabotage=numpy),))
     assert "`numpy`: C1 not run |" in row(validation_page(other, results.store), "## Bare")
-    assert "passed" not in row(validation_page(pinned(suite, "1"), results.store), "## Good")
+    assert "| one ‡ |" in row(validation_page(pinned(suite, "1"), results.store), "## Good")
 
 
 @pytest.mark.parametrize(
@@ -223,8 +227,11 @@ def test_a_failure_that_shows_nothing_is_not_counted(
 
 
 def test_deviations_are_sentences_and_defects_stand_with_them(suite: Suite) -> None:
-    """Both come from repo.toml."""
+    """What all repositories share, from suite.toml, comes first."""
     page = deviations_page(suite)
+
+    common = "## All repositories\n\n- **C0** *Published*: counts less. *Here*: counts all.\n"
+    assert page.index(common) < page.index("## owner/one")
 
     assert "- **C4, defective upstream**: the launcher starts a file that does not exist" in page
     assert (
@@ -257,3 +264,16 @@ def test_what_was_judged_in_a_copy_of_the_tree_is_marked(suite: Suite, results: 
 
     assert "| one † | not run | passed, 3 s |" in page
     assert "1 of 1 repositories were run on 2026-01-02, 1 of them from copies (†)" in page
+
+
+def test_what_was_judged_at_another_revision_is_marked_and_counted_apart(suite: Suite, results: Results) -> None:
+    """Where the pinned commit could not be had at all, another one shows what the probe does, and no more."""
+    commit = pinned(suite, "0")
+    other = GitSource(git="https://example.org/one", commit="1" * 40)
+    results.record("oracle", {Tier.C1: Verdict.PASSED}, source=str(other))
+
+    page = validation_page(commit, results.store)
+
+    assert "| one ‡ | not run | passed, 3 s |" in page
+    assert "0 of 1 repositories were run. Good environments that passed: C0 0, C1 0," in page
+    assert "1 more were run at another revision (‡) and are not counted." in page

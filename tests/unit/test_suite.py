@@ -59,23 +59,24 @@ def test_every_key_of_the_format_is_read(tmp_path: Path) -> None:
     """What the reference shows arrives in the model."""
     reference = Path(__file__).parents[2] / "docs" / "suite-format.md"
     blocks = reference.read_text(encoding="utf-8").split("```toml\n")[1:]
-    header, repository = (block.split("```")[0] for block in blocks)
+    header, repository, deviations = (block.split("```")[0] for block in blocks)
     folder = write(tmp_path, {"example": repository}, header=header)
+    (folder / "example" / "deviations.toml").write_text(deviations)
     (folder / "example" / "probes").mkdir()
-    (folder / "example" / "probes" / "c3.py").write_text("# my-suite canary 6f1c\n")
+    (folder / "example" / "probes" / "train.py").write_text("# my-suite canary 6f1c\n")
 
     read = load_suite(folder).repositories[0]
 
     assert set(read.tiers) == set(Tier)
     assert read.tiers[Tier.C1].evidence.files[0].min_bytes == 1000
-    assert read.tiers[Tier.C1].evidence.json[0].max == 20.0
-    assert read.tiers[Tier.C4].skip_reason
+    assert [demand.field for demand in read.tiers[Tier.C1].evidence.json] == ["losses.0", "steps", "loss_ratio"]
+    assert [demand.field for demand in read.tiers[Tier.C4].evidence.json] == ["loss_ratio", "device_memory", "ranks"]
     assert read.imports.published_total == 42
     assert read.pins == {"torch": ">=2.1,<3"}
     assert read.assets["weights.bin"].size_bytes == 1000
     assert set(read.sabotage) == set(SabotageKind)
     assert read.deviations[0].here
-    assert resolve_probe(read, Tier.C3) == folder / "example" / "probes" / "c3.py"
+    assert resolve_probe(read, Tier.C3) == folder / "example" / "probes" / "train.py"
 
 
 @pytest.mark.parametrize("name", suite_names())
