@@ -39,35 +39,31 @@ def write_out(raw: dict[str, object]) -> Iterator[tuple[str, str]]:
     tiers = raw.get("tiers")
     if not isinstance(tiers, dict):
         return
+    models = {name: table.pop("like") for name, table in tiers.items() if isinstance(table, dict) and "like" in table}
     written = {name: _conditions(name, table) for name, table in tiers.items() if isinstance(table, dict)}
     for problems, _ in written.values():
         yield from problems
     conditions = {name: found for name, (_, found) in written.items()}
-    done: dict[str, dict[str, object]] = {}
-    for name, table in tiers.items():
-        if not isinstance(table, dict) or "like" not in table:
-            continue
-        model = table.pop("like")
-        reason = _unusable(name, model, tiers)
+    for name, model in models.items():
+        reason = _unusable(name, model, tiers, models)
         if reason:
             yield f"tiers.{name}.like", reason
             continue
-        done[name] = _merged(tiers[model], table)
+        tiers[name] = _merged(tiers[model], tiers[name])
         conditions[name] = conditions[model] | conditions[name]
-    tiers |= done
     for name, found in conditions.items():
         if found:
             _add(tiers[name], found)
 
 
-def _unusable(name: str, model: object, tiers: Mapping[str, object]) -> str:
+def _unusable(name: str, model: object, tiers: Mapping[str, object], models: Mapping[str, object]) -> str:
     """Say why a tier cannot be like another one; nothing when it can."""
     if not isinstance(model, str) or not isinstance(tiers.get(model), dict):
-        known = ", ".join(other for other in tiers if other != name)
+        known = ", ".join(other for other, table in tiers.items() if other != name and isinstance(table, dict))
         return f"{model!r} is no tier that this file has a table of (it has: {known or 'no other'})"
     if name == model:
         return "a tier cannot be like itself"
-    if "like" in _table(tiers[model]):
+    if model in models:
         return f"{model} is like another tier itself: name that one"
     if model not in set(Tier):
         return f"{model!r} is no tier"
@@ -117,7 +113,7 @@ def _condition(text: str) -> dict[str, object] | None:
     if match := _EQUAL.fullmatch(text.strip()):
         try:
             value = json.loads(match["value"])
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
         usable = isinstance(value, (bool, int, str)) or (isinstance(value, float) and math.isfinite(value))
         return entry | {"field": match["field"], "equals": value} if usable else None
@@ -125,8 +121,10 @@ def _condition(text: str) -> dict[str, object] | None:
         if match := form.fullmatch(text.strip()):
             given = match.groupdict()
             entry["field"] = given["field"]
-            bounds = {"min": given.get("low"), "max": given.get("high")}
-            return entry | {name: float(bound) for name, bound in bounds.items() if bound is not None}
+            ends = {"min": given.get("low"), "max": given.get("high")}
+            bounds = {name: float(end) for name, end in ends.items() if end is not None}
+            # One that overflows demands nothing.
+            return entry | bounds if all(map(math.isfinite, bounds.values())) else None
     return None
 
 

@@ -10,14 +10,17 @@ from pathlib import Path
 
 from rich.console import Console
 
-from pytest_researchenv.errors import ConfigurationError
+from pytest_researchenv._choice import choose, with_recipe, write_page
+from pytest_researchenv.errors import ConfigurationError, SourceError
 from pytest_researchenv.lock import lock_problems, write_lock
 from pytest_researchenv.model import PathSource, Repository
 from pytest_researchenv.probes.imports import scan_files
 from pytest_researchenv.progress import Phase, Teller
 from pytest_researchenv.proving import Proof, prove
+from pytest_researchenv.references.check import check_references
 from pytest_researchenv.report.deviations import deviations_page
 from pytest_researchenv.report.imports import ImportCount, imports_page
+from pytest_researchenv.report.references import ProbeCheck, references_page
 from pytest_researchenv.report.validation import validation_page
 from pytest_researchenv.sandbox.protocol import Limits
 from pytest_researchenv.sandbox.ready import docker_engine
@@ -39,7 +42,14 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     check.add_argument(
         "--imports", action="store_true", help="also fetch each pinned tree, and compare its imports with the published"
     )
-    check.add_argument("--output", type=Path, metavar="FILE", help="write what --imports finds to this page, too")
+    check.add_argument(
+        "--probes",
+        action="store_true",
+        help="also fetch each pinned tree, and look up in it what the probes mention: files, names, options",
+    )
+    check.add_argument(
+        "--output", type=Path, metavar="FILE", help="write what --imports or --probes finds to this page, too"
+    )
     _add_cache(check)
     check.set_defaults(run=_validate)
 
@@ -90,8 +100,10 @@ def _add_cache(parser: argparse.ArgumentParser) -> None:
 
 
 def _validate(arguments: argparse.Namespace) -> int:
-    if arguments.output and not arguments.imports:
-        raise ConfigurationError(f"--output {arguments.output} is for what --imports finds: give both")
+    if arguments.output and arguments.imports == arguments.probes:
+        raise ConfigurationError(
+            f"--output {arguments.output} is for what --imports or --probes finds: give one of them"
+        )
     folder = find_suite(arguments.suite)
     fine = validate(folder, console=Console())
     if fine and arguments.locked:
@@ -100,6 +112,8 @@ def _validate(arguments: argparse.Namespace) -> int:
         fine = not problems
     if fine and arguments.imports:
         fine = _compare_imports(folder, arguments.cache.expanduser(), arguments.output)
+    if fine and arguments.probes:
+        fine = _check_probes(folder, arguments.cache.expanduser(), arguments.output)
     return 0 if fine else 1
 
 
@@ -114,7 +128,7 @@ def _compare_imports(folder: Path, cache: Path, output: Path | None) -> bool:
     same = [count for count in read if count.same]
     print(f"{len(same)} of {len(read)} trees that could be read have the published total; {len(counts)} have one")
     if output:
-        _write(output, imports_page(counts))
+        write_page(output, imports_page(counts))
     # Where nothing could be read, nothing was compared.
     return len(same) == len(read) and (bool(read) or not counts)
 
@@ -133,6 +147,26 @@ def _count(repository: Repository, cache: Path) -> ImportCount:
         unparsable=len(scan.unparsable),
         copied=isinstance(repository.source, PathSource),
     )
+
+
+def _check_probes(folder: Path, cache: Path, output: Path | None) -> bool:
+    checks = []
+    for repository in load_suite(folder).repositories:
+        checks.append(_look_up(repository, cache))
+        print(checks[-1], flush=True)
+    if output:
+        write_page(output, references_page(checks))
+    # Where no tree could be had, nothing was looked up.
+    return not any(check.missing for check in checks) and not (checks and all(check.problem for check in checks))
+
+
+def _look_up(repository: Repository, cache: Path) -> ProbeCheck:
+    copied = isinstance(repository.source, PathSource)
+    try:
+        tree = fetch(repository, cache=cache)
+    except SourceError as error:
+        return ProbeCheck(repository.name, problem=str(error))
+    return ProbeCheck(repository.name, tuple(check_references(repository, tree)), copied=copied)
 
 
 def _new_repository(arguments: argparse.Namespace) -> int:
@@ -157,9 +191,11 @@ def _lock(arguments: argparse.Namespace) -> int:
 
 def _prove(arguments: argparse.Namespace) -> int:
     suite = load_suite(find_suite(arguments.suite))
-    chosen = _chosen(suite.repositories, arguments.only or [])
+    chosen = choose(suite.repositories, arguments.only or [])
     if not arguments.only:
-        chosen = _with_recipe(chosen)
+        chosen, left_out = with_recipe(chosen)
+        if left_out:
+            print(f"left out, for want of an oracle.sh: {', '.join(left_out)}")
     settings = Settings(
         results=arguments.results,
         run=arguments.name,
@@ -181,21 +217,6 @@ def _prove(arguments: argparse.Namespace) -> int:
             refuted += not proof.holds
     print(f"{refuted} verdicts are not what they had to be" if refuted else "every verdict is what it had to be")
     return 1 if refuted else 0
-
-
-def _chosen(repositories: tuple[Repository, ...], names: list[str]) -> list[Repository]:
-    known = {repository.slug.casefold(): repository for repository in repositories}
-    for name in names:
-        if name.casefold() not in known:
-            raise ConfigurationError(f"no repository is called {name!r}; known: {', '.join(sorted(known))}")
-    return [known[name.casefold()] for name in names] or list(repositories)
-
-
-def _with_recipe(repositories: list[Repository]) -> list[Repository]:
-    found = [repository for repository in repositories if Path(repository.folder, "oracle.sh").is_file()]
-    if missing := [repository.slug for repository in repositories if repository not in found]:
-        print(f"left out, for want of an oracle.sh: {', '.join(missing)}")
-    return found
 
 
 def _tell(phase: Phase | None) -> None:
@@ -222,13 +243,6 @@ def _document(arguments: argparse.Namespace) -> int:
         "deviations.md": deviations_page(suite),
     }
     for name, text in pages.items():
-        _write(arguments.docs / name, text)
+        write_page(arguments.docs / name, text)
         print(f"written: {arguments.docs / name}")
     return 0
-
-
-def _write(page: Path, text: str) -> None:
-    try:
-        page.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigurationError(f"{page} cannot be written: {error}; name another place") from error

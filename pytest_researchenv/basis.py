@@ -5,16 +5,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
+from pytest_researchenv._code import code_of
 from pytest_researchenv.hardware import Accelerator
 from pytest_researchenv.model import Repository, Tier
-from pytest_researchenv.suite import imported_modules, resolve_probe
+from pytest_researchenv.suite import resolve_probe, shared_modules
 
 
 __all__ = ["tier_basis"]
 
 
 def tier_basis(repository: Repository, tier: Tier, *, accelerator: Accelerator, settings: Mapping[str, float]) -> str:
-    """Return the digest of a tier's part of `repo.toml`, its probe script and its shared modules, and the settings.
+    """Return the digest of a tier's part of `repo.toml`, of its probe's code with what that uses, and of the settings.
 
     Args:
         repository: what was judged.
@@ -26,7 +27,6 @@ def tier_basis(repository: Repository, tier: Tier, *, accelerator: Accelerator, 
         SuiteError: its probe script is missing.
     """
     spec = repository.tiers[tier]
-    scripts = (resolve_probe(repository, tier), *imported_modules(repository, tier)) if spec.probe else ()
     parts = (
         spec,
         repository.imports,
@@ -38,4 +38,6 @@ def tier_basis(repository: Repository, tier: Tier, *, accelerator: Accelerator, 
         *(("needs_cuda",) if spec.needs_cuda else ()),
     )
     text = " ".join(map(repr, parts)).encode()
-    return hashlib.sha256(b"\0".join((text, *(script.read_bytes() for script in scripts)))).hexdigest()
+    shared = {file.stem: file for file in shared_modules(repository)}
+    code = code_of(resolve_probe(repository, tier), shared) if spec.probe else {}
+    return hashlib.sha256(b"\0".join((text, *(code[name] for name in sorted(code))))).hexdigest()

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from pytest_researchenv.authoring import add_commands
 from pytest_researchenv.errors import ResearchEnvError
+from pytest_researchenv.resolving.command import add_command
 from pytest_researchenv.sandbox.daemon import connect
 from pytest_researchenv.sandbox.labels import Owner
 from pytest_researchenv.sandbox.reaper import reap
@@ -36,6 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     add_commands(commands)
+    add_command(commands)
 
     clean = commands.add_parser("reap", help="remove what dead runs left in the container engine")
     clean.add_argument(

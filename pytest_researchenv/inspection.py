@@ -16,7 +16,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
 
 from pytest_researchenv._suite_problems import FRAMEWORKS
-from pytest_researchenv.probes.imports import scan_files
+from pytest_researchenv.probes.imports import scan_files, submodules
 
 
 __all__ = ["Inspection", "inspect_tree"]
@@ -43,7 +43,6 @@ _PARALLEL = {
     "lightning": re.compile(r"\b(pytorch_)?lightning\b"),
     "deepspeed": re.compile(r"\bdeepspeed\b"),
 }
-_SUBMODULE = re.compile(r"^[ \t]*path[ \t]*=(.+)", re.MULTILINE)
 _HARD_CUDA = re.compile(r"\.cuda\(|['\"]cuda(:\d+)?['\"]|backend\s*=\s*['\"]nccl['\"]")
 _HUB = re.compile(r"\bfrom_pretrained\(|\bhf_hub_download\(|\bsnapshot_download\(|\bload_dataset\(|\btorch\.hub\.")
 
@@ -112,7 +111,7 @@ def inspect_tree(root: Path, files: Iterable[str]) -> Inspection:
         hub=_matches(sources, _HUB),
         versions_from_tags=bool(re.search(r"setuptools[-_]scm|versioneer|hatch-vcs", _text(root / "pyproject.toml")))
         or "use_scm_version" in _text(root / "setup.py"),
-        submodules=tuple(path.strip() for path in _SUBMODULE.findall(_text(root / ".gitmodules"))),
+        submodules=submodules(root),
         lfs="filter=lfs" in _text(root / ".gitattributes"),
     )
 

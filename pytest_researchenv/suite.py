@@ -5,7 +5,6 @@ The format is described in `docs/suite-format.md`.
 
 from __future__ import annotations
 
-import ast
 import difflib
 import json
 import tomllib
@@ -39,7 +38,6 @@ __all__ = [
     "SUITE_FILE",
     "Suite",
     "find_suite",
-    "imported_modules",
     "load_suite",
     "resolve_probe",
     "shared_modules",
@@ -54,6 +52,7 @@ SUITE_FILE = "suite.toml"
 _REPOSITORY_FILE = "repo.toml"
 _DEVIATIONS_FILE = "deviations.toml"
 _SHARED = "_shared"
+_KIT = Path(__file__).resolve().parent / "probes" / "kit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,26 +180,14 @@ def resolve_probe(repository: Repository, tier: Tier) -> Path:
 
 
 def shared_modules(repository: Repository) -> tuple[Path, ...]:
-    """Return what all probe scripts of the suite can import: the Python files in its folder `_shared`, sorted."""
-    return tuple(sorted(Path(repository.folder).parent.joinpath(_SHARED).glob("*.py")))
+    """Return what all probe scripts of the suite can import, sorted by name.
 
-
-def imported_modules(repository: Repository, tier: Tier) -> tuple[Path, ...]:
-    """Return those of the shared modules that a tier's probe script imports, itself or through another, sorted.
-
-    Raises:
-        SuiteError: the tier has no probe script.
+    It is the kit that comes with this package (`probes/kit`), and the Python files in the suite's folder `_shared`. Of
+    one name, the suite's own wins.
     """
-    shared = {file.stem: file for file in shared_modules(repository)}
-    found: set[str] = set()
-    pending = [resolve_probe(repository, tier)]
-    while pending:
-        names = _imports(pending.pop())
-        # What cannot be parsed may import anything.
-        new = (shared.keys() if names is None else shared.keys() & names) - found
-        found |= new
-        pending.extend(shared[name] for name in new)
-    return tuple(sorted(shared[name] for name in found))
+    folders = (_KIT, Path(repository.folder).parent / _SHARED)
+    found = {file.name: file for folder in folders for file in folder.glob("*.py")}
+    return tuple(found[name] for name in sorted(found))
 
 
 def validate(folder: Path, *, console: Console) -> bool:
@@ -249,21 +236,6 @@ def _deviations_adapter() -> TypeAdapter[_Deviations]:
 @cache
 def _repository_adapter() -> TypeAdapter[Repository]:
     return TypeAdapter(Repository)
-
-
-def _imports(script: Path) -> set[str] | None:
-    """The names of the top-level modules that a script imports anywhere in it; None when it is no Python."""
-    try:
-        tree = ast.parse(script.read_bytes())
-    except (SyntaxError, ValueError):
-        return None
-    names: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names.update(alias.name.partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names.add(node.module.partition(".")[0])
-    return names
 
 
 def _read_repository(file: Path, problems: list[Problem], *, always: tuple[Tier, ...]) -> Repository | None:

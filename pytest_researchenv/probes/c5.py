@@ -132,8 +132,8 @@ def _unobservable(task: ProbeTask, report: SelfReport, seen: Observed | Unusable
     if isinstance(seen, Unusable):
         return f"the reported interpreter cannot be asked: {seen.reason}"
     torch_meant = report.torch_version is not None or "torch" in task.repository.frameworks
-    if seen.torch_version is None and task.repository.frameworks and not torch_meant:
-        return f"only torch is asked, and the repository uses {', '.join(task.repository.frameworks)}"
+    if seen.torch_version is None and not torch_meant:
+        return f"only torch is asked, and the repository uses {', '.join(task.repository.frameworks) or 'none'}"
     return ""
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_researchenv.cli import main
 from pytest_researchenv.lock import lock_problems
-from pytest_researchenv.model import Tier
+from pytest_researchenv.model import SabotageKind, Tier
 from pytest_researchenv.suite import find_suite, load_suite
 
 
@@ -33,12 +33,21 @@ def test_researchenvbench_is_what_its_lock_says() -> None:
     assert lock_problems(find_suite("researchenvbench")) == []
 
 
-def test_each_of_its_recipes_can_be_proven() -> None:
-    """A repository with a recipe has all three kinds of sabotage, and its deviations written down."""
+def test_each_of_its_repositories_can_be_proven() -> None:
+    """Each has a recipe, no tier that waits for its probe, its deviations, and ways to break a good environment.
+
+    A package that is removed for each, an entry point that does nothing where code of its own runs, and a wrong version
+    where that can be tried without CUDA.
+    """
     for repository in load_suite(find_suite("researchenvbench")).repositories:
-        if Path(repository.folder, "oracle.sh").exists():
-            assert len(repository.sabotage) == 3, repository.name
-            assert repository.deviations, repository.name
+        launched = [repository.spec(tier) for tier in (Tier.C1, Tier.C3, Tier.C4) if repository.spec(tier).supported]
+        wanted = {SabotageKind.PACKAGE} | ({SabotageKind.ENTRY} if launched else set())
+        wanted |= {SabotageKind.VERSION} if any(not spec.needs_cuda for spec in launched) else set()
+
+        assert Path(repository.folder, "oracle.sh").exists(), repository.name
+        assert repository.deviations, repository.name
+        assert not any(spec.pending for spec in repository.tiers.values()), repository.name
+        assert wanted <= repository.sabotage.keys(), repository.name
 
 
 def test_a_suite_that_was_changed_after_it_was_locked_is_not_valid(
@@ -98,6 +107,6 @@ def test_only_known_repositories_are_proven(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_page_is_written_of_imports_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A place for it without `--imports` is a slip, and not passed over."""
+    """A place for it without `--imports` or `--probes` is a slip, and not passed over."""
     assert main(["validate", str(TINY), "--output", str(tmp_path / "page.md")]) == 1
-    assert "is for what --imports finds: give both" in capsys.readouterr().err
+    assert "is for what --imports or --probes finds: give one of them" in capsys.readouterr().err

@@ -13,7 +13,8 @@ if [[ -n "${PIP_FIND_LINKS:-}" && -z "${UV_FIND_LINKS:-}" ]]; then
 fi
 export UV_NO_CACHE=1
 
-uv venv --python python3 "$environment"
+# A package that it needs takes nothing older, and Ubuntu 22.04 has 3.10.
+uv venv --python 3.11 "$environment"
 export VIRTUAL_ENV="$environment"
 
 if command -v nvidia-smi > /dev/null; then

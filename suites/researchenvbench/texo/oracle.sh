@@ -18,8 +18,8 @@ export UV_NO_CACHE=1
 # As pip does, and uv alone does not: otherwise every process of every probe compiles what it imports.
 export UV_COMPILE_BYTECODE=1
 
-# It asks for 3.11 or newer: Debian's own, or one that uv fetches.
-uv venv --python '>=3.11' "$environment"
+# It asks for 3.11 or newer; the newest that uv fetches has no wheels of what is pinned.
+uv venv --python 3.11 "$environment"
 export VIRTUAL_ENV="$environment"
 
 # Without a GPU: torchvision's default builds need CUDA libraries from 0.18 on; 0.16.2 imports beside any torch. The

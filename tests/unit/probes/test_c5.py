@@ -362,12 +362,13 @@ def test_who_was_given_no_device_and_says_so_claims_no_less() -> None:
     assert result.evidence["under_claims"] == []
 
 
-def test_another_framework_is_not_judged_by_torch() -> None:
-    """Where the repository uses jax alone, nothing can be said about what jax would see."""
+@pytest.mark.parametrize(("frameworks", "said"), [(("jax",), "jax"), ((), "uses none")])
+def test_another_framework_is_not_judged_by_torch(frameworks: tuple[str, ...], said: str) -> None:
+    """Where the repository uses jax alone, or another runtime, nothing can be said of what that would see."""
     torch = {"torch_version": None, "error": "No module named 'torch'", "cuda_available": False, "gpu_count": 0}
-    world = on_devices(0, torch=torch, frameworks=("jax",))
+    world = on_devices(0, torch=torch, frameworks=frameworks)
 
-    assert "jax" in texts(world.judge(cuda_available=True), "inconclusive")
+    assert said in texts(world.judge(cuda_available=True), "inconclusive")
     assert world.judge(cuda_available=True, torch_version="2.0").findings
 
 

@@ -1,23 +1,17 @@
 """C3 and C4 of nano-vllm: its `LLM` generates with a tiny Qwen3 of random weights, on one rank or on all.
 
-The model is made here, small and with a fixed seed, and saved in the format that the engine loads. Three prompts are
-continued: two that share their first block of the cache, so that it is found by its hash, and a short one. Prefill,
-decoding with the paged cache, sampling, and, with several ranks, tensor parallelism over NCCL are the repository's own.
-
-The engine cannot be asked for greedy search, but a temperature close to 0 comes to the same. Every token must be the
-best one, up to the rounding of 16 bits, for transformers' Qwen3 of the same weights, in 32 bits on the CPU, which sees
-the whole text at once. A token picked at random, or with part of the cache lost, is off by several standard deviations
-of the logits. The rows of the embedding that rank 0 holds tell whether the model was really divided.
-
-researchenvbench canary b5329c5e-d1ad-45b0-9a24-bc76284a2ae4
-"""
+Three prompts are continued: two that share their first block of the cache, so that it is found by its hash, and a short
+one. Prefill, decoding with the paged cache, sampling and tensor parallelism over NCCL are the repository's own. Every
+token must be the best one, up to the rounding of 16 bits, for transformers' Qwen3 of the same weights in 32 bits on the
+CPU; a token picked at random, or with part of the cache lost, is off by several standard deviations of the logits. The
+rows of the embedding that rank 0 holds tell whether the model was really divided.
+"""  # researchenvbench canary b5329c5e-d1ad-45b0-9a24-bc76284a2ae4
 
 from __future__ import annotations
 
-import sys
-
 import probekit
 import torch
+from nanovllm import LLM, SamplingParams
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 
@@ -25,6 +19,8 @@ VOCABULARY = 1024
 NEW_TOKENS = 12
 # Of the cache's blocks; two of the prompts share one.
 BLOCK = 256
+SIZE = {"hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 4, "num_attention_heads": 4, "head_dim": 64}
+SIZE |= {"num_key_value_heads": 2, "max_position_embeddings": 2 * BLOCK, "tie_word_embeddings": False}
 # What the engine may take of the device beside what is in use, for its cache among other things.
 BUDGET = 3 * 2**30
 
@@ -32,22 +28,9 @@ BUDGET = 3 * 2**30
 def build_model(tokenizer: PreTrainedTokenizerFast) -> Qwen3ForCausalLM:
     """Make a Qwen3 of random weights, wide enough apart for the best token to stand out."""
     torch.manual_seed(0)
-    config = Qwen3Config(
-        vocab_size=VOCABULARY,
-        hidden_size=256,
-        intermediate_size=512,
-        num_hidden_layers=4,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=64,
-        max_position_embeddings=2 * BLOCK,
-        # That of the published Qwen3 models.
-        rope_theta=1_000_000,
-        initializer_range=0.2,
-        tie_word_embeddings=False,
-        bos_token_id=tokenizer.bos_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-    )
+    ends = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
+    # Its base of rotations is that of the published Qwen3 models.
+    config = Qwen3Config(VOCABULARY, rope_theta=1_000_000, initializer_range=0.2, **SIZE, **ends)
     return Qwen3ForCausalLM(config).to(torch.bfloat16).eval()
 
 
@@ -65,31 +48,18 @@ def distance(reference: Qwen3ForCausalLM, prompt: list[int], answer: list[int]) 
     return ((logits.amax(1) - chosen) / logits.std(1)).max().item()
 
 
-def main() -> None:
-    """Make the model, let the engine generate, and write down what was seen."""
-    if probekit.DEVICE != "cuda":
-        sys.exit("nano-vllm has no code for the CPU: NCCL, flash-attn and CUDA's memory are unconditional")
-    # Not at the top: without CUDA this import fails, and the message above says more.
-    from nanovllm import LLM, SamplingParams  # noqa: PLC0415 - see above
-
+if __name__ == "__main__":
     tokenizer = probekit.word_tokenizer([f"w{index:04d}" for index in range(VOCABULARY - 4)])
     model = build_model(tokenizer)
     folder = str(probekit.OUT / "tiny-qwen3")
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
-    free, total = torch.cuda.mem_get_info()
-    engine = LLM(
-        folder,
-        # As the repository's example does.
-        enforce_eager=True,
-        tensor_parallel_size=probekit.NPROC,
-        max_model_len=2 * BLOCK,
-        max_num_batched_tokens=4 * BLOCK,
-        max_num_seqs=4,
-        # Its default is nine tenths of the device.
-        gpu_memory_utilization=(total - free + BUDGET) / total,
-    )
+    free, total = torch.cuda.mem_get_info() if probekit.DEVICE == "cuda" else (BUDGET, BUDGET)
+    limits = {"max_model_len": 2 * BLOCK, "max_num_batched_tokens": 4 * BLOCK, "max_num_seqs": 4}
+    # As the repository's example does, but for the memory: its default is nine tenths of the device.
+    limits |= {"enforce_eager": True, "gpu_memory_utilization": (total - free + BUDGET) / total}
+    engine = LLM(folder, tensor_parallel_size=probekit.NPROC, **limits)
     prompts = make_prompts()
     sampling = SamplingParams(temperature=1e-5, max_tokens=NEW_TOKENS, ignore_eos=True)
     answers = [answer["token_ids"] for answer in engine.generate(prompts, sampling, use_tqdm=False)]
@@ -103,7 +73,3 @@ def main() -> None:
         on_device=probekit.on_device(embedding) and probekit.on_device(engine.model_runner.kv_cache),
         rows_missing=VOCABULARY - embedding.shape[0] * probekit.NPROC,
     )
-
-
-if __name__ == "__main__":
-    main()
