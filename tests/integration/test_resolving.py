@@ -64,5 +64,5 @@ def test_recipes_are_resolved_for_the_target(suite: Path, tmp_path: Path, capsys
     assert "  not resolved: other @ git+https://example.invalid/x: it comes from Git, which is not asked\n" in said
     assert "six-command is not here" in (tmp_path / "logs" / "git.log").read_text()
     assert "  not resolved: the rest of the recipe: it exited with code 127, with " in said
-    assert "2 of 3 recipes have no conflict." in (tmp_path / "page.md").read_text()
+    assert "2 of 3 recipes have no conflict; 1 ended before their end.\n" in (tmp_path / "page.md").read_text()
     assert code == 1
