@@ -268,18 +268,37 @@ def _modules(parent: _Module, scratch: Path) -> Iterator[_Module]:
 def _declared(blob: str, parent: _Module, scratch: Path) -> dict[str, str]:
     """The paths of a `.gitmodules` and their addresses, as they are written."""
     try:
-        listed = _git(f"--git-dir={scratch}", "config", "--no-includes", f"--blob={blob}", "-z", "--list")
+        sections = _sections(f"--git-dir={scratch}", "config", "--no-includes", f"--blob={blob}")
     except SourceError as error:
         raise SourceError(
             f"the .gitmodules of {_shown(parent.url)} at {parent.commit} cannot be read: {_WITHOUT} ({error})"
         ) from error
+    return {path: keys["url"] for path, keys in sections.items() if "url" in keys}
+
+
+def submodule_folders(root: Path) -> tuple[str, ...]:
+    """Return the folders of a tree's submodules, as its `.gitmodules` names them; none where it is no Git's.
+
+    Git's own reading of it: quotes, comments and the case of keys are as Git has them.
+    """
+    file = root / ".gitmodules"
+    if file.is_symlink() or not file.is_file():
+        return ()
+    try:
+        return tuple(_sections("config", "--no-includes", f"--file={file}"))
+    except SourceError:
+        return ()
+
+
+def _sections(*command: str) -> dict[str, dict[str, str]]:
+    """What a `.gitmodules` says of each submodule: its path → key → value."""
     sections: dict[str, dict[str, str]] = {}
-    for entry in listed.split(b"\0"):
+    for entry in _git(*command, "-z", "--list").split(b"\0"):
         key, _, value = os.fsdecode(entry).partition("\n")
         section, _, name = key.rpartition(".")
         sections.setdefault(section, {})[name] = value
     known = [keys for name, keys in sections.items() if name.startswith("submodule.") and "path" in keys]
-    return {keys["path"].rstrip("/"): keys["url"] for keys in known if "url" in keys}
+    return {keys["path"].rstrip("/"): keys for keys in known}
 
 
 def _address(written: str, parent: _Module, path: PurePosixPath) -> str:

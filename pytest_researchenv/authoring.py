@@ -139,7 +139,7 @@ def _count(repository: Repository, cache: Path) -> ImportCount:
         tree = fetch(repository, cache=cache)
     except OSError as error:
         return ImportCount(repository.name, published, problem=str(error))
-    scan = scan_files(tree.root, tree.files)
+    scan = scan_files(tree.root, tree.own)
     return ImportCount(
         repository.name,
         published,

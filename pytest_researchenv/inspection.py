@@ -15,8 +15,9 @@ from pathlib import Path, PurePosixPath
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
 
+from pytest_researchenv._git import submodule_folders
 from pytest_researchenv._suite_problems import FRAMEWORKS
-from pytest_researchenv.probes.imports import scan_files, submodules
+from pytest_researchenv.probes.imports import scan_files
 
 
 __all__ = ["Inspection", "inspect_tree"]
@@ -111,7 +112,7 @@ def inspect_tree(root: Path, files: Iterable[str]) -> Inspection:
         hub=_matches(sources, _HUB),
         versions_from_tags=bool(re.search(r"setuptools[-_]scm|versioneer|hatch-vcs", _text(root / "pyproject.toml")))
         or "use_scm_version" in _text(root / "setup.py"),
-        submodules=submodules(root),
+        submodules=submodule_folders(root),
         lfs="filter=lfs" in _text(root / ".gitattributes"),
     )
 

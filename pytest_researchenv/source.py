@@ -22,6 +22,7 @@ from pytest_researchenv._git import (
     checkout_commit,
     commit_everything,
     intact,
+    submodule_folders,
     tracked_files,
     tree_digest,
 )
@@ -63,7 +64,9 @@ def fetch(repository: Repository, *, cache: Path) -> Tree:
                 place = _build(repository, home / f"{name}.building", place)
             # A tag is no file of the tree, and changes what is built of it: the version.
             digest = f"{tree_digest(place)}+{tag}" if tag else tree_digest(place)
-            return Tree(root=place, files=tracked_files(place), digest=digest)
+            fetched = isinstance(repository.source, GitSource) and repository.source.submodules
+            folders = submodule_folders(place) if fetched else ()
+            return Tree(root=place, files=tracked_files(place), digest=digest, submodules=folders)
     except SourceError:
         raise
     except OSError as error:

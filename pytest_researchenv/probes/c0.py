@@ -131,7 +131,7 @@ class C0Probe:
         python = reported_python(task.environment)
         if isinstance(python, Unreported):
             return _failed(python.cause, python.reason)
-        scan = scan_files(task.tree.root, task.tree.files)
+        scan = scan_files(task.tree.root, task.tree.own)
         if not any(map(analysed, scan.files)):
             # Judged, this would be a pass that nothing can fail.
             return TierResult(Tier.C0, Verdict.SKIPPED, Cause.NOT_APPLICABLE, "the pinned tree has no Python files")

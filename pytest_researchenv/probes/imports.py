@@ -18,7 +18,6 @@ from __future__ import annotations
 import ast
 import io
 import os
-import re
 import tokenize
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
@@ -29,7 +28,7 @@ from pytest_researchenv._git import read_git, tracked_files
 from pytest_researchenv.errors import SourceError
 
 
-__all__ = ["EXCLUDED", "ImportScan", "OwnModules", "counted", "scan_files", "scan_folder", "scan_git", "submodules"]
+__all__ = ["EXCLUDED", "ImportScan", "OwnModules", "counted", "scan_files", "scan_folder", "scan_git"]
 
 #: Folders whose files do not count, at any depth.
 EXCLUDED = frozenset(
@@ -49,8 +48,6 @@ EXCLUDED = frozenset(
 
 #: Modes of regular files in Git; links (120000) and submodules (160000) are not read.
 _REGULAR = ("100644", "100755")
-
-_SUBMODULE = re.compile(r"^[ \t]*path[ \t]*=(.+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,24 +125,12 @@ def scan_files(root: Path, paths: Iterable[str]) -> ImportScan:
 
     Args:
         root: the folder.
-        paths: `/`-separated and relative to it; those that do not count are passed over, and so are those of its
-            submodules: Git tracks them elsewhere.
+        paths: `/`-separated and relative to it; those that do not count are passed over.
 
     Raises:
         SourceError: a file cannot be read.
     """
-    elsewhere = tuple(f"{folder}/" for folder in submodules(root))
-    own = (path for path in paths if counted(path) and not path.startswith(elsewhere))
-    return _scan((path, _read(root / path)) for path in own if _is_regular(root / path))
-
-
-def submodules(root: Path) -> tuple[str, ...]:
-    """Return the folders of a tree's submodules, by its `.gitmodules`."""
-    file = root / ".gitmodules"
-    if file.is_symlink() or not file.is_file():
-        return ()
-    text = file.read_text(encoding="utf-8", errors="replace")
-    return tuple(path.strip().strip("/") for path in _SUBMODULE.findall(text))
+    return _scan((path, _read(root / path)) for path in paths if counted(path) and _is_regular(root / path))
 
 
 def scan_git(repository: Path, commit: str) -> ImportScan:

@@ -23,11 +23,19 @@ class Tree:
         root: folder that holds it; its `.git` has one commit with every file.
         files: tracked paths, `/`-separated and relative to `root`, sorted.
         digest: hash of the Git tree.
+        submodules: folders whose files came from submodules.
     """
 
     root: Path
     files: tuple[str, ...]
     digest: str
+    submodules: tuple[str, ...] = ()
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """The files that are not a submodule's: those are tracked by another repository."""
+        elsewhere = tuple(f"{folder}/" for folder in self.submodules)
+        return tuple(path for path in self.files if not path.startswith(elsewhere))
 
     def to_restore(self, changed: tuple[str, ...]) -> tuple[str, ...]:
         """Tracked paths that are put back: those that changed, and those whose names no record can hold."""

@@ -10,8 +10,10 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from pytest_researchenv import _git
+from pytest_researchenv._git import submodule_folders
 from pytest_researchenv.errors import SourceError
 from pytest_researchenv.model import GitSource, Repository
+from pytest_researchenv.probes.imports import scan_files
 from pytest_researchenv.probes.protocol import Tree
 from pytest_researchenv.source import fetch
 
@@ -105,9 +107,33 @@ def test_with_and_without_submodules_are_two_trees(tmp_path: Path, org: Path) ->
 
     assert bare.root != full.root
     assert bare.digest != full.digest
-    assert bare.files == (".gitmodules", "a.py")
+    assert bare.files == bare.own == (".gitmodules", "a.py")
     assert full.files == (".gitmodules", "a.py", "lib/lib.py")
     assert str(GitSource("u", commit)) != str(GitSource("u", commit, submodules=True))
+
+
+def test_imports_of_submodules_count_elsewhere(tmp_path: Path, org: Path) -> None:
+    """They are part of a fetched tree, but Git tracks them in a repository of their own; as Git reads `.gitmodules`."""
+    lib = made(org / "lib", {"lib.py": "import numpy\n"})
+    tree = {"run.py": "import torch\n", "third_party/n.py": "import n1\n", "old/o.py": "import o1\n"}
+    commit = made(org / "main", tree, {"third_party/m": (lib, "../lib")})
+
+    full = had(tmp_path / "cache", f"{HOST}/main", commit)
+
+    assert full.submodules == ("third_party/m",)
+    assert scan_files(full.root, full.own).names == ("n1", "o1", "torch")
+    assert "third_party/m/lib.py" in full.files
+
+
+def test_where_no_submodule_was_fetched_every_file_is_the_repository_s_own(tmp_path: Path, org: Path) -> None:
+    """A `.gitmodules` that names a folder of ordinary files is left over."""
+    left = {".gitmodules": '[submodule "m"]\n\tPath = "m" # gone\n\turl = ../m\n', "m/m.py": "import numpy\n"}
+    commit = made(org / "main", left)
+
+    bare = had(tmp_path / "cache", f"{HOST}/main", commit, submodules=False)
+
+    assert submodule_folders(bare.root) == ("m",)
+    assert scan_files(bare.root, bare.own).names == ("numpy",)
 
 
 def test_a_cached_tree_whose_submodule_was_changed_is_made_anew(tmp_path: Path, org: Path) -> None:

@@ -47,9 +47,9 @@ if command -v nvidia-smi > /dev/null; then
 else
     # It looks for static libraries here, and else fetches their sources. Debian's cannot go into a shared one; the
     # linker takes shared libraries by these names as well.
-    mkdir -p /root/.tensornvme/lib
+    mkdir -p ~/.tensornvme/lib
     for library in uring aio; do
-        ln -s "/usr/lib/x86_64-linux-gnu/lib$library.so" "/root/.tensornvme/lib/lib$library.a"
+        ln -s "/usr/lib/x86_64-linux-gnu/lib$library.so" ~/".tensornvme/lib/lib$library.a"
     done
     uv pip install --no-deps --no-build-isolation "tensornvme==0.1.0"
 fi

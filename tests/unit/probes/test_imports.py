@@ -277,17 +277,3 @@ def test_a_tree_satisfies_imports_of_what_stands_in_or_above_the_importers_folde
         (tmp_path / link).symlink_to(target)
 
     assert OwnModules.of(tmp_path, [*files, *links]).satisfy(name, importer) is own
-
-
-def test_files_of_submodules_count_elsewhere(tmp_path: Path) -> None:
-    """They are part of a fetched tree, but Git tracks them in a repository of their own."""
-    (tmp_path / ".gitmodules").write_text('[submodule "m"]\n\tpath = third_party/m\n\turl = https://example.org/m\n')
-    for path, text in {
-        "run.py": "import torch",
-        "third_party/m/m.py": "import numpy",
-        "third_party/n.py": "import n1",
-    }.items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(text)
-
-    assert scan_files(tmp_path, ["run.py", "third_party/m/m.py", "third_party/n.py"]).names == ("n1", "torch")
