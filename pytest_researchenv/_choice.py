@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.model import Repository
 
 
-__all__ = ["choose", "with_recipe", "write_page"]
+__all__ = ["choose", "write_page"]
 
 
-def choose(repositories: Sequence[Repository], names: Iterable[str]) -> list[Repository]:
-    """Return the repositories with these short names, or all where none is named.
+def choose(
+    repositories: Sequence[Repository], names: Sequence[str], *, say: Callable[[str], object]
+) -> list[Repository]:
+    """Return the repositories with these short names; where none is named, all that have a recipe.
+
+    Args:
+        repositories: a suite's.
+        names: as they were given.
+        say: told which are left out for want of a recipe.
 
     Raises:
         ConfigurationError: no repository is called so.
     """
+    if not names:
+        found = [repository for repository in repositories if Path(repository.folder, "oracle.sh").is_file()]
+        left_out = [repository.slug for repository in repositories if repository not in found]
+        if left_out:
+            say(f"left out, for want of an oracle.sh: {', '.join(left_out)}")
+        return found
     known = {repository.slug.casefold(): repository for repository in repositories}
-    names = list(names)
     for name in names:
         if name.casefold() not in known:
             raise ConfigurationError(f"no repository is called {name!r}; known: {', '.join(sorted(known))}")
-    return [known[name.casefold()] for name in names] or list(repositories)
-
-
-def with_recipe(repositories: Iterable[Repository]) -> tuple[list[Repository], list[str]]:
-    """Return those that have a recipe, and the short names of the others."""
-    every = list(repositories)
-    found = [repository for repository in every if Path(repository.folder, "oracle.sh").is_file()]
-    return found, [repository.slug for repository in every if repository not in found]
+    return [known[name.casefold()] for name in names]
 
 
 def write_page(page: Path, text: str) -> None:

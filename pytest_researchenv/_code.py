@@ -12,11 +12,13 @@ import io
 import re
 import sys
 import tokenize
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import final
+
+from pytest_researchenv._parsing import last_name, parsed
 
 
 __all__ = ["code_of", "own_code"]
@@ -57,9 +59,17 @@ def code_of(script: Path, shared: Mapping[str, Path]) -> dict[str, bytes]:
         shared: what it can import beside it: name → file. Of a script or module that cannot be parsed, everything
             counts.
     """
+    beside = tuple((name, file.read_bytes()) for name, file in sorted(shared.items()))
+    return dict(_code_of(script.read_bytes(), beside))
+
+
+@lru_cache(maxsize=1024)
+def _code_of(script: bytes, beside: tuple[tuple[str, bytes], ...]) -> dict[str, bytes]:
+    """Do what `code_of` does, of contents: a page asks for the same of every result, many times."""
+    shared = dict(beside)
     modules: dict[str, _Module | None] = {}
     used: dict[str, set[str]] = {}
-    own = _parsed(script)
+    own = parsed(script)
     pending = list(_uses(own, shared))
     # What a shared module imports is no news where the script imports it itself, or where everybody has it.
     plain = sys.stdlib_module_names.union(shared, _imported(own) if own else ())
@@ -69,7 +79,7 @@ def code_of(script: Path, shared: Mapping[str, Path]) -> dict[str, bytes]:
             continue
         used[name].add(part)
         if name not in modules:
-            tree = _parsed(shared[name])
+            tree = parsed(shared[name])
             modules[name] = _Module.of(tree, shared, plain) if tree else None
             pending.extend((other, _ALL) for other in (_told(tree, shared) if tree else shared))
             if tree and _reaches_itself(tree):
@@ -77,8 +87,8 @@ def code_of(script: Path, shared: Mapping[str, Path]) -> dict[str, bytes]:
         module = modules[name]
         if module:
             pending.extend(module.needs(part, name))
-    texts = {"": script.read_bytes()} | {name: shared[name].read_bytes() for name in used}
-    if any(tree and _mentions(tree, _READING) for tree in map(_tree, texts.values())):
+    texts = {"": script} | {name: shared[name] for name in used}
+    if any(tree and _mentions(tree, _READING) for tree in map(parsed, texts.values())):
         return texts
     found = {"": own_code(texts.pop(""))}
     for name, text in texts.items():
@@ -93,7 +103,7 @@ def own_code(script: bytes, numbers: set[int] | None = None) -> bytes:
     Lines within other strings stay as they are. Everything does where a script cannot be parsed, is no UTF-8, or reads
     its own explanations.
     """
-    tree = _tree(script)
+    tree = parsed(script)
     # Positions are those in UTF-8, and the comment that names another encoding decides what texts say.
     if tree is None or _mentions(tree, _READING) or _encoding(script) not in {"utf-8", "utf-8-sig"}:
         return script
@@ -131,7 +141,7 @@ class _Module:
     imports: Mapping[str, set[tuple[str, str]]]
 
     @classmethod
-    def of(cls, tree: ast.Module, shared: Mapping[str, Path], plain: frozenset[str]) -> _Module:
+    def of(cls, tree: ast.Module, shared: Mapping[str, object], plain: frozenset[str]) -> _Module:
         parts: dict[str, list[ast.stmt]] = {}
         frame: list[ast.stmt] = []
         imports: dict[str, set[tuple[str, str]]] = {}
@@ -170,22 +180,6 @@ class _Module:
         return [node for nodes in self.parts.values() for node in nodes]
 
 
-def _parsed(script: Path) -> ast.Module | None:
-    return _tree(script.read_bytes())
-
-
-def _tree(script: bytes) -> ast.Module | None:
-    """Return a script, parsed; None where it cannot be."""
-    try:
-        with warnings.catch_warnings():
-            # Invalid escapes are SyntaxWarning, and an error under `-W error`: the digest must not depend on that.
-            warnings.simplefilter("ignore")
-            return ast.parse(script)
-    # Null bytes are ValueError, deep nesting RecursionError or MemoryError.
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
 def _encoding(script: bytes) -> str:
     return tokenize.detect_encoding(io.BytesIO(script).readline)[0]
 
@@ -220,7 +214,7 @@ def _texts(node: ast.AST) -> Iterator[str]:
             yield each.value
 
 
-def _told(tree: ast.Module, shared: Mapping[str, Path]) -> Iterator[str]:
+def _told(tree: ast.Module, shared: Mapping[str, object]) -> Iterator[str]:
     """The shared modules that a script names in texts: to import them when it runs, or to run them."""
     # A text that is the name alone is a key as often.
     names = {text for node in ast.walk(tree) if _fetches(node) for text in _texts(node)}
@@ -238,12 +232,12 @@ def _reaches_itself(tree: ast.Module) -> bool:
 
 def _fetches(node: ast.AST) -> bool:
     """Whether something gets a module by its name."""
-    return (isinstance(node, ast.Call) and _last(node.func) in _IMPORTING) or (
-        isinstance(node, ast.Subscript) and _last(node.value) == "modules"
+    return (isinstance(node, ast.Call) and last_name(node.func) in _IMPORTING) or (
+        isinstance(node, ast.Subscript) and last_name(node.value) == "modules"
     )
 
 
-def _uses(tree: ast.Module | None, shared: Mapping[str, Path]) -> Iterator[tuple[str, str]]:
+def _uses(tree: ast.Module | None, shared: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     """What a script takes from shared modules: pairs of a module and a part."""
     if tree is None:
         yield from ((name, _ALL) for name in shared)
@@ -266,7 +260,7 @@ def _uses(tree: ast.Module | None, shared: Mapping[str, Path]) -> Iterator[tuple
     yield from ((name, _NONE) for names in whole.values() for name in names)
 
 
-def _imports(tree: ast.Module, shared: Mapping[str, Path]) -> Iterator[tuple[str, tuple[str, str]]]:
+def _imports(tree: ast.Module, shared: Mapping[str, object]) -> Iterator[tuple[str, tuple[str, str]]]:
     """Names that stand for a shared module, or a part of one, with both."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module and node.module in shared and not node.level:
@@ -302,12 +296,12 @@ def _does_more(node: ast.stmt, plain: frozenset[str]) -> bool:
 def _is_at_work(node: ast.AST) -> bool:
     """Whether an expression or a statement can change anything but the name that it is bound to."""
     if isinstance(node, ast.Call):
-        return _last(node.func) not in _PURE
-    if isinstance(node, _Definition) and any(_last(one) not in _PURE for one in node.decorator_list):
+        return last_name(node.func) not in _PURE
+    if isinstance(node, _Definition) and any(last_name(one) not in _PURE for one in node.decorator_list):
         return True
     if isinstance(node, ast.ClassDef):
         # A class can look at those that inherit it.
-        return bool(node.keywords) or not all(_last(base) in _BASES for base in node.bases)
+        return bool(node.keywords) or not all(last_name(base) in _BASES for base in node.bases)
     stored = isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load)
     return stored or isinstance(node, ast.NamedExpr | ast.Await | ast.Yield | ast.YieldFrom)
 
@@ -324,12 +318,6 @@ def _run_at_import(node: ast.AST) -> Iterator[ast.AST]:
             waiting.append(each.args)
         elif not isinstance(each, ast.arg):
             waiting += ast.iter_child_nodes(each)
-
-
-def _last(node: ast.expr) -> str:
-    """The last part of the name of what is called, or of a decorator."""
-    called = node.func if isinstance(node, ast.Call) else node
-    return getattr(called, "attr", getattr(called, "id", ""))
 
 
 def _first(node: ast.stmt) -> int:

@@ -37,6 +37,7 @@ from pytest_researchenv.model import (
 
 
 __all__ = [
+    "FOREIGN",
     "FRAMEWORKS",
     "PLACEHOLDERS",
     "Problem",

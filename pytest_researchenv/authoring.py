@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from pytest_researchenv._choice import choose, with_recipe, write_page
+from pytest_researchenv._choice import choose, write_page
 from pytest_researchenv.errors import ConfigurationError, SourceError
 from pytest_researchenv.lock import lock_problems, write_lock
 from pytest_researchenv.model import PathSource, Repository
@@ -137,7 +137,7 @@ def _count(repository: Repository, cache: Path) -> ImportCount:
     published = repository.imports.published_total or 0
     try:
         tree = fetch(repository, cache=cache)
-    except OSError as error:
+    except SourceError as error:
         return ImportCount(repository.name, published, problem=str(error))
     scan = scan_files(tree.root, tree.own)
     return ImportCount(
@@ -191,11 +191,7 @@ def _lock(arguments: argparse.Namespace) -> int:
 
 def _prove(arguments: argparse.Namespace) -> int:
     suite = load_suite(find_suite(arguments.suite))
-    chosen = choose(suite.repositories, arguments.only or [])
-    if not arguments.only:
-        chosen, left_out = with_recipe(chosen)
-        if left_out:
-            print(f"left out, for want of an oracle.sh: {', '.join(left_out)}")
+    chosen = choose(suite.repositories, arguments.only or [], say=print)
     settings = Settings(
         results=arguments.results,
         run=arguments.name,

@@ -16,6 +16,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
 
 from pytest_researchenv._git import submodule_folders
+from pytest_researchenv._parsing import last_name, parsed
 from pytest_researchenv._suite_problems import FRAMEWORKS
 from pytest_researchenv.probes.imports import scan_files
 
@@ -139,13 +140,12 @@ def _table(value: object, *keys: str) -> dict[str, object]:
 
 def _setup_arguments(source: str) -> dict[str, object]:
     """The literal arguments of `setup(…)`; what is computed is left out."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = parsed(source)
+    if tree is None:
         return {}
     found: dict[str, object] = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) == "setup":
+        if isinstance(node, ast.Call) and last_name(node) == "setup":
             for keyword in node.keywords:
                 try:
                     found[keyword.arg or ""] = ast.literal_eval(keyword.value)

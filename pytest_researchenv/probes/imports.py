@@ -19,12 +19,12 @@ import ast
 import io
 import os
 import tokenize
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from pytest_researchenv._git import read_git, tracked_files
+from pytest_researchenv._parsing import parsed
 from pytest_researchenv.errors import SourceError
 
 
@@ -188,13 +188,8 @@ def _is_plain(source: bytes) -> bool:
 
 def _imported(source: bytes | str) -> set[str] | None:
     """Top-level names that a source imports absolutely; None where it is no Python."""
-    try:
-        with warnings.catch_warnings():
-            # Old code is full of invalid escapes: SyntaxWarning, and an error under `-W error`.
-            warnings.simplefilter("ignore")
-            tree = ast.parse(source)
-    # Null bytes and wrong encodings are ValueError or LookupError, deep nesting RecursionError or MemoryError.
-    except (SyntaxError, ValueError, LookupError, RecursionError, MemoryError):
+    tree = parsed(source)
+    if tree is None:
         return None
     names: set[str] = set()
     for node in ast.walk(tree):

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import PurePosixPath
 from typing import final
 
+from pytest_researchenv._parsing import last_name
 from pytest_researchenv.references.tree import SourceTree
 
 
@@ -263,15 +264,9 @@ class Names:
 def _function_takes(node: _Function, keyword: str) -> Seen:
     if any(argument.arg == keyword for argument in (*node.args.args, *node.args.kwonlyargs)):
         return Seen.FOUND
-    if node.args.kwarg or not all(_decorator(one) in _HARMLESS for one in node.decorator_list):
+    if node.args.kwarg or not all(last_name(one) in _HARMLESS for one in node.decorator_list):
         return Seen.UNKNOWN
     return Seen.MISSING
-
-
-def _decorator(node: ast.expr) -> str:
-    """The last part of a decorator's name."""
-    inner = node.func if isinstance(node, ast.Call) else node
-    return getattr(inner, "attr", getattr(inner, "id", ""))
 
 
 def _best(seen: Sequence[Seen]) -> Seen:

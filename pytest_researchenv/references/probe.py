@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import final
 
-from pytest_researchenv.references.script import Script, called
+from pytest_researchenv._parsing import last_name, parse
+from pytest_researchenv.references.script import Script
 from pytest_researchenv.references.values import ROOT, WILD, Values, join
 
 
@@ -71,7 +72,7 @@ def mentions_in_probe(source: bytes, shared: Sequence[bytes] = ()) -> list[Menti
     Raises:
         SyntaxError: it is no Python; for some of what is none, ValueError, RecursionError or MemoryError.
     """
-    reader = _Reader(ast.parse(source), [ast.parse(one) for one in shared])
+    reader = _Reader(parse(source), [parse(one) for one in shared])
     return list(dict.fromkeys(reader.mentions()))
 
 
@@ -182,7 +183,7 @@ class _Reader:
             case ast.ImportFrom(module=str() as module, names=names, level=0):
                 self._aliases |= {alias.asname or alias.name: f"{module}.{alias.name}" for alias in names}
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call):
-                if called(call) in _RUNS | _READS or called(call) == "run_module":
+                if last_name(call) in _RUNS | _READS or last_name(call) == "run_module":
                     self._globals[name] = call
 
     def _imported(self, node: ast.AST) -> Iterator[Mention]:
@@ -197,7 +198,7 @@ class _Reader:
                         yield Mention(Kind.NAME, f"{module}.{alias.name}", node.lineno, guarded=node in self._guarded)
             case ast.Subscript(value=ast.Name(id=name), slice=key) if name in self._globals:
                 yield from self._fetched(self._globals[name], key)
-            case ast.Subscript(value=ast.Call() as call, slice=key) if called(call) in _RUNS | _READS:
+            case ast.Subscript(value=ast.Call() as call, slice=key) if last_name(call) in _RUNS | _READS:
                 yield from self._fetched(call, key)
 
     def _fetched(self, call: ast.Call, key: ast.expr) -> Iterator[Mention]:
@@ -236,19 +237,19 @@ class _Reader:
         if not call.args:
             return ()
         texts = [text for text in self._values.texts(call.args[0]) if not text.startswith(WILD)]
-        if called(call) in _IMPORTS:
+        if last_name(call) in _IMPORTS:
             return tuple(texts)
         return tuple(join(ROOT, text) for text in texts)
 
     def _call(self, node: ast.Call) -> Iterator[Mention]:
-        targets = self._targets(node) if called(node) in _RUNS | _READS | _IMPORTS else ()
+        targets = self._targets(node) if last_name(node) in _RUNS | _READS | _IMPORTS else ()
         guarded = node in self._guarded
         for target in targets:
-            if called(node) not in _IMPORTS:
+            if last_name(node) not in _IMPORTS:
                 yield Mention(Kind.FILE, target, node.lineno, guarded=guarded)
             elif _DOTTED.fullmatch(target):
                 yield Mention(Kind.MODULE, target, node.lineno, guarded=guarded)
-        if called(node) in _RUNS and targets:
+        if last_name(node) in _RUNS and targets:
             yield from self._arguments(ast.List(node.args[1:]), targets, node.lineno)
         if name := self._dotted(node.func):
             for keyword in node.keywords:
@@ -278,12 +279,12 @@ class _Reader:
     def _everything(self) -> tuple[str, ...]:
         found = list(self._aliases.values())
         for node in ast.walk(self._module):
-            if isinstance(node, ast.Call) and called(node) in _RUNS | _READS | _IMPORTS:
+            if isinstance(node, ast.Call) and last_name(node) in _RUNS | _READS | _IMPORTS:
                 found += self._targets(node)
         return tuple(found)
 
 
 def _forgives(handler: ast.ExceptHandler) -> bool:
     """Whether a handler is for what cannot be imported or found."""
-    names = [getattr(one, "id", getattr(one, "attr", "")) for one in ast.walk(handler.type)] if handler.type else []
+    names = [last_name(one) for one in ast.walk(handler.type) if isinstance(one, ast.expr)] if handler.type else []
     return handler.type is None or bool({"ImportError", "ModuleNotFoundError", "Exception"} & set(names))

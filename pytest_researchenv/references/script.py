@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import final
 
+from pytest_researchenv._parsing import last_name
 
-__all__ = ["How", "Origin", "Script", "called", "keywords"]
+
+__all__ = ["How", "Origin", "Script", "keywords"]
 
 #: The functions around something, as numbers; none for what stands in the script itself.
 _Scope = tuple[int, ...]
@@ -49,11 +51,6 @@ class Origin:
     place: int = -1
     function: str = ""
     name: str = ""
-
-
-def called(node: ast.Call) -> str:
-    """The last part of the name of what is called."""
-    return getattr(node.func, "attr", getattr(node.func, "id", ""))
 
 
 def keywords(calls: list[ast.Call]) -> ast.Dict:
@@ -181,7 +178,7 @@ class Script:
         ]
 
     def _call(self, node: ast.Call, scope: _Scope) -> None:
-        self.calls[called(node)].append(node)
+        self.calls[last_name(node)].append(node)
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[value]):
                 self._added[scope, name].append(value)

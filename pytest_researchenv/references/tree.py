@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import final
 
+from pytest_researchenv._parsing import parsed
 from pytest_researchenv.probes.protocol import Tree
 
 
@@ -144,13 +144,7 @@ class SourceTree:
         place = self._real(path)
         if place is None or not place.is_file() or place.stat().st_size > _LONGEST_BYTES:
             return None
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                return ast.parse(place.read_bytes())
-        # Null bytes and wrong encodings are ValueError or LookupError, deep nesting RecursionError or MemoryError.
-        except (SyntaxError, ValueError, LookupError, RecursionError, MemoryError):
-            return None
+        return parsed(place.read_bytes())
 
     def python_files(self) -> list[str]:
         """All Python files."""

@@ -12,7 +12,8 @@ import posixpath
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar, final
 
-from pytest_researchenv.references.script import How, Origin, Script, called, keywords
+from pytest_researchenv._parsing import last_name
+from pytest_researchenv.references.script import How, Origin, Script, keywords
 
 
 __all__ = ["ROOT", "WILD", "Values", "join"]
@@ -120,16 +121,16 @@ class Values:
 
     def _places(self, iterable: ast.expr, place: int) -> list[ast.expr]:
         """What stands at a place of the tuples that are iterated over."""
-        if isinstance(iterable, ast.Call) and called(iterable) == "zip":
+        if isinstance(iterable, ast.Call) and last_name(iterable) == "zip":
             return self.elements(iterable.args[place]) if place < len(iterable.args) else []
-        if isinstance(iterable, ast.Call) and called(iterable) == "enumerate":
+        if isinstance(iterable, ast.Call) and last_name(iterable) == "enumerate":
             return self.elements(iterable.args[0]) if place and iterable.args else []
         rows = [row for row in self.elements(iterable) if isinstance(row, ast.Tuple | ast.List)]
         return [row.elts[place] for row in rows if place < len(row.elts)]
 
     def _returned(self, node: ast.Call, find: Callable[[ast.expr], list[_T]]) -> list[_T]:
         """What is found in all that a function of the script returns, with the arguments of this call."""
-        name = called(node)
+        name = last_name(node)
         before = dict(self._calling)
         self._calling[name] = node
         try:
@@ -182,7 +183,7 @@ class Values:
         return found
 
     def _call(self, node: ast.Call) -> Iterable[str]:
-        name = called(node)
+        name = last_name(node)
         owner = [node.func.value] if isinstance(node.func, ast.Attribute) else []
         if name in _JOINS and node.args:
             # `os.path.join` and `pathlib.Path` are called on modules, `joinpath` on a path.
@@ -213,7 +214,7 @@ class Values:
                 found = [*self.elements(one), *self.elements(other)]
             case ast.Call(func=ast.Attribute(value=owner, attr="split" | "items" | "keys" | "values" as name)):
                 found = self._listed(owner, name)
-            case ast.Call(args=[*_, iterable]) if called(node) in _LISTS:
+            case ast.Call(args=[*_, iterable]) if last_name(node) in _LISTS:
                 found = self.elements(iterable)
             case ast.Call():
                 found = self._returned(node, self._written)
@@ -252,7 +253,7 @@ class Values:
             case ast.BinOp(left=one, op=ast.BitOr(), right=other) | ast.IfExp(body=one, orelse=other):
                 merged = [one, other]
             case ast.Call():
-                if called(node) != "dict":
+                if last_name(node) != "dict":
                     return self._returned(node, self.pairs)
                 merged = [*node.args, keywords([node])]
         return itertools.chain.from_iterable(map(self.pairs, merged))

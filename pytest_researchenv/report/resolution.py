@@ -46,6 +46,9 @@ def resolution_page(found: Iterable[Resolved]) -> str:
     sections = {
         "Conflicts": [f"- {row.repository}: {_inline(one)}" for row in rows for one in row.problems],
         "Not resolved": [f"- {row.repository}: {_inline(one)}" for row in rows for one in row.unresolved],
+        "Called, and did nothing": [
+            f"- {row.repository}: {', '.join(map(_inline, dict.fromkeys(row.others)))}" for row in rows if row.others
+        ],
         "Replaced by a later command": [
             f"- {row.repository}: {', '.join(row.replaced)}" for row in rows if row.replaced
         ],

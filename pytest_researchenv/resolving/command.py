@@ -8,9 +8,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from pytest_researchenv._choice import choose, with_recipe, write_page
+from pytest_researchenv._choice import choose, write_page
 from pytest_researchenv.agents.script import oracle_script
-from pytest_researchenv.errors import SandboxError
+from pytest_researchenv.errors import ConfigurationError, SandboxError
 from pytest_researchenv.log import capped_log
 from pytest_researchenv.report.resolution import resolution_line, resolution_page
 from pytest_researchenv.resolving.recipe import Resolved, resolve_recipe
@@ -37,13 +37,14 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def _resolve(arguments: argparse.Namespace) -> int:
     suite = load_suite(find_suite(arguments.suite))
-    chosen = choose(suite.repositories, arguments.only or [])
-    if not arguments.only:
-        chosen, left_out = with_recipe(chosen)
-        if left_out:
-            print(f"left out, for want of an oracle.sh: {', '.join(left_out)}")
+    chosen = choose(suite.repositories, arguments.only or [], say=print)
     for repository in chosen:
         oracle_script(repository)  # One that is missing is told before hours of work.
+    if arguments.logs:
+        try:
+            arguments.logs.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigurationError(f"--logs {arguments.logs} is no folder to write to: {error}") from error
     cache = arguments.cache.expanduser()
     found: list[Resolved] = []
     broken = False
@@ -65,7 +66,6 @@ def _resolve(arguments: argparse.Namespace) -> int:
 def _log(folder: Path | None, name: str) -> contextlib.AbstractContextManager[Callable[[bytes], object]]:
     if folder is None:
         return contextlib.nullcontext(lambda _: None)
-    folder.mkdir(parents=True, exist_ok=True)
     log = folder / f"{name}.log"
     log.unlink(missing_ok=True)
     return capped_log(log)

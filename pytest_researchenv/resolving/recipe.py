@@ -193,7 +193,6 @@ def _environment(engine: Engine) -> dict[str, str]:
         **engine.environment,
         "HOME": "/root",
         "DEBIAN_FRONTEND": "noninteractive",
-        # The tree's own settings may lead uv to another index.
         "UV_PYTHON_DOWNLOADS": "never",
         "RESEARCHENV_RESOLVE": _HOME,
         "RESEARCHENV_UV": "/usr/local/bin/uv",

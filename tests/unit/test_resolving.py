@@ -52,6 +52,16 @@ def test_a_requirement_that_is_a_folder_is_known(
     assert path_of(requirement) == (Path(path) if path else None)
 
 
+def test_a_value_may_be_glued_to_a_short_option() -> None:
+    """As pip takes it; what takes no value is a flag."""
+    wanted = Wanted(["-ra.txt", "-r=b.txt", "-cc.txt", "-e.", "-qq", "six"])
+
+    assert wanted.files == ["a.txt", "b.txt"]
+    assert wanted.options == ["--constraint", "c.txt"]
+    assert wanted.direct == ["-e .", "six"]
+    assert wanted.flags == {"-qq"}
+
+
 @pytest.mark.parametrize(
     ("specifier", "allowed"),
     [
@@ -62,6 +72,9 @@ def test_a_requirement_that_is_a_folder_is_known(
         ("==3.11.4", ["3.11"]),
         ("~=3.11", ["3.11", "3.13"]),
         ("!=3.11", ["3.10", "3.13"]),
+        ("~=3.10.2", ["3.10"]),
+        ("<3.11.0", ["3.10"]),
+        ("<3.11.1", ["3.10", "3.11"]),
     ],
 )
 def test_a_range_of_releases(specifier: str, allowed: list[str]) -> None:
@@ -83,7 +96,7 @@ def test_the_page_has_every_recipe_and_says_what_is_not_known() -> None:
         "install", "uv pip install x==9", {}, (("y", "it comes from Git"),), "no version\n  of x", {"six": "1 by 2"}
     )
     rows = [
-        Resolved("good", python=("3.10",), installs=(good,), packages={"six": "1"}),
+        Resolved("good", python=("3.10",), installs=(good,), packages={"six": "1"}, others=("apt-get install x",) * 2),
         Resolved("bad", python=("3.12",), installs=(good, bad), ended="exited with code 1", tree="no host"),
     ]
 
@@ -94,6 +107,7 @@ def test_the_page_has_every_recipe_and_says_what_is_not_known() -> None:
     assert "- bad: uv pip install x==9: no version of x\n" in page
     assert "- bad: y: it comes from Git\n- bad: the rest of the recipe: it exited with code 1\n" in page
     assert "- bad: six 1 by 2\n" in page
+    assert "## Called, and did nothing\n\n- good: apt-get install x\n" in page
     assert (
         resolution_line(rows[0])
         == "good: 1 commands, 1 packages resolved for Python 3.10, 0 not resolved, 0 conflicts, 0 replaced"

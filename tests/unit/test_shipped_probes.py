@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest_researchenv
 from pytest_researchenv.suite import find_suite
 
 
@@ -20,7 +21,7 @@ _SAME_LINES = 6
 
 
 def _scripts() -> list[Path]:
-    """The probe scripts and what they share."""
+    """The probe scripts and what those of this suite alone share; the kit comes with the package, for every suite."""
     return sorted([*_SUITE.glob("*/probes/*.py"), *_SUITE.glob("_shared/*.py")])
 
 
@@ -63,8 +64,9 @@ def test_the_suite_is_small_enough_to_be_read() -> None:
 
 
 def test_no_probe_repeats_six_lines_of_another() -> None:
-    """What two probes need lies in a shared module."""
-    scripts = {str(file.relative_to(_SUITE)): file.read_text(encoding="utf-8") for file in _scripts()}
+    """What two probes need lies in a shared module, and what the kit has is taken from it."""
+    kit = Path(pytest_researchenv.__file__).parent / "probes" / "kit"
+    scripts = {str(file): file.read_text(encoding="utf-8") for file in (*_scripts(), *kit.glob("*.py"))}
 
     assert _repeated(scripts) == {}
 

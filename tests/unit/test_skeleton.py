@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import warnings
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,24 @@ def test_what_is_seen_is_told_and_nothing_is_run(tree: Path) -> None:
     assert seen.parallel == ("torch.distributed",)
     assert (seen.hard_cuda, seen.hub) == ({"train.py": 1}, {"train.py": 1})
     assert seen.submodules == ("third_party/x",)
+
+
+def test_old_escapes_are_no_reason_to_see_nothing(tmp_path: Path) -> None:
+    """Under `-W error` they are errors of Python's own, not of the file."""
+    (tmp_path / "setup.py").write_text("import re\nre.compile('\\d')\nsetup(python_requires='>=3.9')\n")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert inspect_tree(tmp_path, ["setup.py"]).python == ">=3.9"
+
+
+def test_old_escapes_are_no_reason_to_see_nothing(tmp_path: Path) -> None:
+    """Under `-W error` they are errors of Python's own, not of the file."""
+    (tmp_path / "setup.py").write_text("import re\nre.compile('\\d')\nsetup(python_requires='>=3.9')\n")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert inspect_tree(tmp_path, ["setup.py"]).python == ">=3.9"
 
 
 @pytest.mark.parametrize(

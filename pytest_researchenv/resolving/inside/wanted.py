@@ -63,7 +63,7 @@ class Wanted:
             self._take(waiting.pop(0), waiting)
 
     def _take(self, word: str, rest: list[str]) -> None:
-        name, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
+        name, equals, value = word.partition("=") if word.startswith("--") else _short(word)
         name = _SHORT.get(name, name)
         if not name.startswith("-"):
             self.direct.append(word)
@@ -78,6 +78,13 @@ class Wanted:
             self.elsewhere |= name in _ELSEWHERE
         else:
             self.flags.add(name)
+
+
+def _short(word: str) -> tuple[str, str, str]:
+    """A short option, and the value that is glued to it, if any: `-rx.txt`, `-r=x.txt`."""
+    name, glued = word[:2], word[2:]
+    takes = _SHORT.get(name, name) in {"--editable", "--requirement", *_HANDED, *_DROPPED, *_ELSEWHERE}
+    return (name, "=", glued.removeprefix("=")) if word.startswith("-") and glued and takes else (word, "", "")
 
 
 def name_of(requirement: str) -> str:
@@ -107,15 +114,16 @@ def allows(specifier: str, candidate: str) -> bool:
         parts = re.match(r"\s*([<>=~!]+)\s*([\d.]+)", clause)
         operator, wanted = parts.groups() if parts else ("", "0")
         bound = tuple(map(int, wanted.rstrip(".").split(".")))[:2]
-        # `<3.13.1` allows 3.13, and `>3.10.2` some of 3.10.
+        # `<3.13.1` allows 3.13 and `<3.13.0` does not; `>3.10.2` allows some of 3.10, and `~=3.10.2` nothing else.
         patched = wanted.count(".") > 1
+        later = patched and bool(wanted.split(".")[2].strip("0"))
         holds = {
-            "<": found < bound or (patched and found == bound),
+            "<": found < bound or (later and found == bound),
             "<=": found <= bound,
             ">": found > bound or (patched and found == bound),
             ">=": found >= bound,
             "==": found[: len(bound)] == bound,
-            "~=": found >= bound and found[0] == bound[0],
+            "~=": found == bound if patched else found >= bound and found[0] == bound[0],
             "!=": found[: len(bound)] != bound or patched,
         }
         if not holds.get(operator, True):
