@@ -196,10 +196,12 @@ def _summary(found: list[_Found], proven: list[_Found]) -> str:
     when = "" if not days else f" on {days[0]}" if len(days) == 1 else f" between {days[0]} and {days[-1]}"
     copied = sum(one.copied for one in proven)
     copies = f", {copied} of them from copies (†)" if copied else ""
+    alone = sum(any(one.result("oracle", tier) for tier in Tier) for one in found if not one.run)
+    partly = f" {alone} more were judged in C0, C2 or C5 alone." if alone else ""
     others = f" {apart} more were run at another revision (‡) and are not counted." if apart else ""
     return (
         f"{len(proven)} of {total} repositories were run{when}{copies}. "
-        f"Good environments that passed: {', '.join(counts)}.{others}\n"
+        f"Good environments that passed: {', '.join(counts)}.{partly}{others}\n"
     )
 
 

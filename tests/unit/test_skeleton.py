@@ -76,15 +76,6 @@ def test_old_escapes_are_no_reason_to_see_nothing(tmp_path: Path) -> None:
         assert inspect_tree(tmp_path, ["setup.py"]).python == ">=3.9"
 
 
-def test_old_escapes_are_no_reason_to_see_nothing(tmp_path: Path) -> None:
-    """Under `-W error` they are errors of Python's own, not of the file."""
-    (tmp_path / "setup.py").write_text("import re\nre.compile('\\d')\nsetup(python_requires='>=3.9')\n")
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert inspect_tree(tmp_path, ["setup.py"]).python == ">=3.9"
-
-
 @pytest.mark.parametrize(
     ("files", "python", "pins"),
     [
