@@ -65,7 +65,8 @@ class Things:
         there = {str(container.name) for container in self._client.containers.list(all=True, ignore_removed=True)}
         there |= {str(network.name) for network in self._client.networks.list()}
         there |= {volume.name for volume in self._client.volumes.list()}
-        there |= {tag for image in self._client.images.list() for tag in image.tags}
+        # Not `images.list`, which asks for each once more: other tests remove theirs in between.
+        there |= {tag for image in self._client.api.images() for tag in image.get("RepoTags") or []}
         return there & {name for names in self._names.values() for name in names}
 
     def remove(self) -> None:
