@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from pytest_researchenv.agents import listing
 from pytest_researchenv.authoring import add_commands
 from pytest_researchenv.errors import ResearchEnvError
 from pytest_researchenv.resolving.command import add_command
@@ -37,6 +38,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     add_commands(commands)
+    listing.add_commands(commands)
     add_command(commands)
 
     clean = commands.add_parser("reap", help="remove what dead runs left in the container engine")

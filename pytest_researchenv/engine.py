@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_researchenv.errors import AssetError
+from pytest_researchenv.agents.protocol import Tool
+from pytest_researchenv.errors import AssetError, ImageError
+from pytest_researchenv.gateway.protocol import Gateway, GatewayRequest
 from pytest_researchenv.hardware import CPU_ONLY, Hardware
 from pytest_researchenv.sandbox.protocol import Mount, Sandbox
 
@@ -16,6 +19,14 @@ __all__ = ["Engine"]
 
 def _no_volumes(name: str, digest: str, path: Path) -> Mount:
     raise AssetError(f"this engine makes no volumes, so it has none for the asset {name} ({digest}, {path})")
+
+
+def _no_tools(tool: Tool) -> Mount:
+    raise ImageError(f"this engine makes no volumes, so it has none for the tool {tool.key}")
+
+
+def _no_gateway(request: GatewayRequest) -> AbstractContextManager[Gateway]:
+    raise ImageError(f"this engine makes no gateways, so nothing can stand before {request.service}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +43,8 @@ class Engine:
         hardware: what C2 to C4 run on, and what agents are given.
         notes: what people should know of it: host settings that could not be carried into containers.
         volume_of: puts a file of this host (name, digest of its content, path) into a read-only volume.
+        tool_volume: puts an agent's tool into a read-only volume, once.
+        gateway: opens a gateway for one attempt.
         close: lets go of the connection.
     """
 
@@ -44,4 +57,6 @@ class Engine:
     hardware: Hardware = CPU_ONLY
     notes: tuple[str, ...] = ()
     volume_of: Callable[[str, str, Path], Mount] = _no_volumes
+    tool_volume: Callable[[Tool], Mount] = _no_tools
+    gateway: Callable[[GatewayRequest], AbstractContextManager[Gateway]] = _no_gateway
     close: Callable[[], object] = lambda: None

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import final
 
-from pytest_researchenv.agents.protocol import Agent
+from pytest_researchenv.access import Access, shown
+from pytest_researchenv.agents.prompt import prompt_digest, render_prompt
+from pytest_researchenv.agents.protocol import Agent, Needs
+from pytest_researchenv.agentwork import Order
+from pytest_researchenv.breaker import CircuitBreaker
 from pytest_researchenv.engine import Engine
-from pytest_researchenv.errors import InfrastructureError, ResearchEnvError, StaleEnvironmentError
+from pytest_researchenv.errors import InfrastructureError, ProviderError, ResearchEnvError, StaleEnvironmentError
+from pytest_researchenv.gateway.protocol import Ledger, Outcome, Trouble
 from pytest_researchenv.model import Environment, PathSource, Repository
 from pytest_researchenv.probes.protocol import Tree
 from pytest_researchenv.progress import Teller
 from pytest_researchenv.provision import provision
-from pytest_researchenv.settings import Settings
+from pytest_researchenv.redaction import Redactor, secrets_in
+from pytest_researchenv.secrets import Secret
+from pytest_researchenv.settings import DEFAULT_TIMEOUT_S, Settings
 from pytest_researchenv.source import fetch
+from pytest_researchenv.spending import Spending
 from pytest_researchenv.store import Attempt, Store
 
 
@@ -31,10 +41,25 @@ class Environments:
         self, settings: Settings, *, engine: Callable[[], Engine], agents: Callable[[str], Agent], say: Teller
     ) -> None:
         self._settings = settings
-        self._engine = engine
+        self._open = engine
         self._find_agent = agents
         self._say = say
-        self._store = Store(settings.results, settings.run)
+        self._access = Access(settings.agents)
+        self._ready = False
+        self._store = Store(settings.results, settings.run, redactor=lambda: self.redactor)
+        self._breaker = CircuitBreaker(self._store.folder, settings.session)
+        self._spending = Spending(
+            self._store.folder,
+            settings.session,
+            limit_usd=settings.agents.max_cost_usd,
+            whole_run=settings.continued,
+        )
+
+    @property
+    def redactor(self) -> Redactor:
+        """What takes every secret that is known so far out of what is stored or shown."""
+        hosts = secrets_in(self._engine().environment) if self._ready else ()
+        return _redactor(tuple(dict.fromkeys((*self._access.secrets, *hosts))))
 
     def get(self, agent_name: str, repository: Repository, *, retry: bool = False) -> tuple[Attempt, Environment]:
         """Return the environment of the newest attempt, building it when there is none.
@@ -54,9 +79,7 @@ class Environments:
             attempt = self._current(agent_name, repository)
             if attempt is not None and (found := self._reusable(attempt, agent, repository, retry=retry)):
                 return attempt, found
-            inputs = self._inputs(agent, repository)
-            attempt = self._store.begin(agent_name, repository.key, self._settings.session)
-            return attempt, self._build(attempt, agent, repository, inputs)
+            return self._built(agent, repository)
 
     def problem(self, agent_name: str, repository: Repository) -> str:
         """Say why the user has to decide something before work starts; empty when there is nothing.
@@ -65,12 +88,31 @@ class Environments:
             ConfigurationError: the agent cannot work on this repository.
             InfrastructureError: it cannot be told.
         """
+        agent = self._find_agent(agent_name)
         attempt = self._current(agent_name, repository)
         environment = attempt.environment() if attempt else None
-        if environment is None:
-            return ""
+        if environment is None or self._settings.rebuild:
+            return self._access.problem(agent.needs)
         with self._say.at(agent_name, repository.slug):
-            return self._stale(environment, self._find_agent(agent_name), repository)
+            return self._stale(environment, agent, repository)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What people should know of where their keys are kept."""
+        return self._access.warnings
+
+    def most_usd(self, agent_name: str) -> float | None:
+        """What building one environment can cost at most, in US dollars, tries again included; None for no limit."""
+        needs = self._find_agent(agent_name).needs
+        if needs.service is None:
+            return 0.0
+        limit = needs.budget.max_cost_usd
+        return None if limit is None else limit * (1 + self._settings.agents.retries)
+
+    def stopped(self, agent_name: str) -> str:
+        """Say why an agent's provider is asked no more in this session; empty while it is."""
+        service = self._find_agent(agent_name).needs.service
+        return self._breaker.reason(service) if service else ""
 
     def exists(self, agent_name: str, repository: Repository) -> bool:
         """Whether an environment would be reused, if it fits; needs no container engine."""
@@ -80,6 +122,11 @@ class Environments:
     def tree(self, repository: Repository) -> Tree:
         """Return the pinned tree."""
         return fetch(repository, cache=self._settings.cache)
+
+    def _engine(self) -> Engine:
+        engine = self._open()
+        self._ready = True
+        return engine
 
     def _current(self, agent_name: str, repository: Repository) -> Attempt | None:
         """Return this session's attempt, else the newest: another session may be building, too."""
@@ -118,39 +165,120 @@ class Environments:
         lines.append("build it again with --researchenv-rebuild, or judge it as it is with --researchenv-reuse-anyway")
         return "\n".join(lines)
 
+    def _built(self, agent: Agent, repository: Repository) -> tuple[Attempt, Environment]:
+        """Build, and again in a new attempt where the provider's trouble may be over by then."""
+        inputs = self._inputs(agent, repository)
+        service = agent.needs.service
+        retries = self._settings.agents.retries
+        for number in range(retries + 1):
+            if service:
+                self._breaker.check(service)
+            attempt = self._store.begin(agent.name, repository.key, self._settings.session)
+            try:
+                return attempt, self._build(attempt, agent, repository, inputs)
+            except ProviderError:
+                if number == retries or self.stopped(agent.name):
+                    raise
+                delay = self._settings.agents.retry_delay_s * 2**number
+                self._say(f"waiting {delay:.0f} s before another attempt, after the provider's trouble")
+                time.sleep(delay)
+        raise AssertionError("the last attempt returns or raises")
+
     def _build(self, attempt: Attempt, agent: Agent, repository: Repository, inputs: Mapping[str, str]) -> Environment:
         _log.info("building %s", attempt.key)
         self._say("fetching the source")
+        seen: list[Ledger] = []
         try:
-            return provision(
-                self._engine(),
-                timeout_s=self._settings.agent_timeout_s,
-                limits=self._settings.agent_limits,
-                attempt=attempt,
-                agent=agent,
-                repository=repository,
-                tree=self.tree(repository),
-                inputs=inputs,
-                say=self._say,
-            )
+            with self._spending.allowance(agent.needs.budget.max_cost_usd, say=self._say) as money:
+
+                def settle(ledger: Ledger) -> None:
+                    seen.append(ledger)
+                    money.spent_usd = ledger.cost_usd or 0.0
+
+                environment = provision(
+                    self._engine(),
+                    self._order(attempt, agent, repository, max_cost_usd=money.limit_usd),
+                    attempt=attempt,
+                    tree=self.tree(repository),
+                    inputs=inputs,
+                    settle=settle,
+                    say=self._say,
+                )
         except ResearchEnvError as error:
             attempt.save_error(str(error))
+            if isinstance(error, ProviderError):
+                self._count(agent, seen, Trouble(Outcome.NETWORK, None, str(error), 1))
             raise
         # The boundary: whatever else breaks is a defect of ours, recorded so that no agent works twice for it.
         except Exception as error:
             message = f"unexpected {type(error).__name__}: {error}; please report it"
             attempt.save_error(message)
             raise InfrastructureError(message) from error
+        self._count(agent, seen)
+        return environment
+
+    def _order(self, attempt: Attempt, agent: Agent, repository: Repository, *, max_cost_usd: float | None) -> Order:
+        needs = self._access.needs(agent.needs)
+        return Order(
+            agent=agent,
+            needs=needs,
+            repository=repository,
+            timeout_s=self._timeout_s(needs),
+            limits=self._settings.agent_limits,
+            prompt=self._prompt(needs, repository) if needs.prompted else "",
+            gateway=self._access.request(
+                needs,
+                self._engine(),
+                max_cost_usd=max_cost_usd,
+                labels={"researchenv.attempt": str(attempt.key)},
+            ),
+        )
+
+    def _count(self, agent: Agent, seen: list[Ledger], otherwise: Trouble | None = None) -> None:
+        """Have the circuit breaker know how an attempt went with the provider."""
+        if agent.needs.service is None or not seen:
+            return
+        if trouble := seen[-1].trouble or otherwise:
+            self._breaker.failed(agent.needs.service, trouble)
+        else:
+            self._breaker.answered(agent.needs.service)
+
+    def _prompt(self, needs: Needs, repository: Repository) -> str:
+        return render_prompt(
+            repository,
+            template=self._settings.agents.prompt,
+            reach=needs.reach,
+            devices=len(self._engine().hardware.uuids),
+            timeout_s=self._timeout_s(needs),
+        )
+
+    def _timeout_s(self, needs: Needs) -> float:
+        return self._settings.agent_timeout_s or needs.timeout_s or DEFAULT_TIMEOUT_S
 
     def _inputs(self, agent: Agent, repository: Repository) -> Mapping[str, str]:
         source = repository.source
         pinned = self.tree(repository).digest if isinstance(source, PathSource) else str(source)
         limits = self._settings.agent_limits
+        needs = self._access.needs(agent.needs)
         return {
             "source": pinned,
             "image": self._engine().base_key,
-            "agent_timeout_s": f"{self._settings.agent_timeout_s:g}",
+            "agent_timeout_s": f"{self._timeout_s(needs):g}",
             "agent_memory_bytes": str(limits.memory_bytes),
             "agent_cpus": f"{limits.cpus:g}" if limits.cpus else "all",
+            **(self._told(needs, repository) if needs.prompted else {}),
             **agent.inputs(repository),
         }
+
+    def _told(self, needs: Needs, repository: Repository) -> Mapping[str, str]:
+        """What else shapes the work of an agent that is told in words what to do."""
+        return {
+            "prompt": prompt_digest(self._prompt(needs, repository)),
+            "network": " ".join((needs.reach, *sorted(needs.allow))),
+            "budget": shown(needs.budget),
+        }
+
+
+@lru_cache(maxsize=8)
+def _redactor(secrets: tuple[Secret, ...]) -> Redactor:
+    return Redactor(secrets)

@@ -15,6 +15,7 @@ __all__ = [
     "DevicesUnavailableError",
     "ImageError",
     "InfrastructureError",
+    "ProviderError",
     "ResearchEnvError",
     "SandboxError",
     "SourceError",
@@ -58,6 +59,10 @@ class SandboxError(InfrastructureError):
 
 class DevicesUnavailableError(SandboxError):
     """The container engine has no means to give accelerators to a container, whatever the image."""
+
+
+class ProviderError(InfrastructureError, ConnectionError):
+    """The provider of an agent's model, or the way to it, broke: the agent could not do its work."""
 
 
 class ImageError(InfrastructureError):

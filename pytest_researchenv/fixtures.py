@@ -13,19 +13,21 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 
 from pytest_researchenv.cases import CASE, Case
-from pytest_researchenv.errors import ConfigurationError
+from pytest_researchenv.errors import ConfigurationError, ProviderError
 from pytest_researchenv.live import teller_of
 from pytest_researchenv.model import Tier
 from pytest_researchenv.options import (
     accelerator_option,
+    agent_settings,
+    agents_of,
     limits_option,
     path_option,
     ratio_option,
     run_option,
-    seconds_option,
     text_option,
+    timeout_option,
 )
-from pytest_researchenv.report.properties import PREFIX, before_judging, judged_properties
+from pytest_researchenv.report.properties import PREFIX, before_judging, judged_properties, stopped_properties
 
 
 if TYPE_CHECKING:
@@ -70,11 +72,12 @@ def harness_of(config: pytest.Config) -> Harness:
             continued=bool(run),
             rebuild=config.getoption("--researchenv-rebuild"),
             reuse_anyway=config.getoption("--researchenv-reuse-anyway"),
-            agent_timeout_s=seconds_option(config, "agent_timeout"),
+            agent_timeout_s=timeout_option(config),
             agent_limits=limits_option(config),
             c0_max_missing=ratio_option(config, "c0_max_missing"),
             cache=path_option(config, "cache"),
             session=config.stash[SESSION],
+            agents=agent_settings(config),
         )
         say = teller_of(config)
         engine = partial(
@@ -84,7 +87,7 @@ def harness_of(config: pytest.Config) -> Harness:
             accelerator=accelerator_option(config),
             say=say,
         )
-        config.stash[HARNESS] = Harness(settings, engine=engine, probes=PROBES, say=say)
+        config.stash[HARNESS] = Harness(settings, engine=engine, probes=PROBES, agents=agents_of(config), say=say)
     return config.stash[HARNESS]
 
 
@@ -115,7 +118,11 @@ def tier_result(
         known = [pair for pair in request.node.user_properties if not pair[0].startswith(PREFIX)]
         request.node.user_properties[:] = [*known, *before_judging(agent, repository, tier)]
         rerun = getattr(request.node, "execution_count", 1) > 1
-        judged = researchenv_harness.judge(agent, repository, tier, retry=rerun)
+        try:
+            judged = researchenv_harness.judge(agent, repository, tier, retry=rerun)
+        except ProviderError:
+            request.node.user_properties += stopped_properties(researchenv_harness.environments.stopped(agent))
+            raise
         request.node.user_properties += judged_properties(judged)
         request.node.stash[JUDGED] = judged
         return judged

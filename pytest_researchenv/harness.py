@@ -22,7 +22,6 @@ from pytest_researchenv.engine import Engine
 from pytest_researchenv.environments import Environments
 from pytest_researchenv.errors import ConfigurationError, InfrastructureError, ResearchEnvError
 from pytest_researchenv.lock import dataset_of
-from pytest_researchenv.log import capped_log
 from pytest_researchenv.model import Cause, Environment, Repository, Tier, TierResult, Verdict
 from pytest_researchenv.probes.protocol import Probe, ProbeTask
 from pytest_researchenv.progress import Teller
@@ -109,7 +108,8 @@ class Harness:
             with attempt.lock(tier):
                 standing = self._standing(attempt, repository, tier)
                 result = standing or self._probe(attempt, environment, repository, tier)
-        return Judged(result, environment, attempt.folder, fresh=standing is None, notes=self._engine.notes)
+        notes = (*self._engine.notes, *self.environments.notes)
+        return Judged(result, environment, attempt.folder, fresh=standing is None, notes=notes)
 
     def _standing(self, attempt: Attempt, repository: Repository, tier: Tier) -> TierResult | None:
         results = attempt.results(tier)
@@ -137,11 +137,10 @@ class Harness:
                 session=self._settings.session,
                 created=datetime.now(UTC).isoformat(timespec="seconds"),
             )
-            attempt.save_result(log, stamped)
-            return stamped
+            return attempt.save_result(log, stamped)
 
         try:
-            with capped_log(log) as append:
+            with attempt.log(log) as append:
                 return save(self._probes[tier].judge(self._task(append, environment, repository, tier)))
         except ResearchEnvError as error:
             save(TierResult(tier, Verdict.ERROR, Cause.INFRASTRUCTURE, str(error)))

@@ -133,6 +133,8 @@ class Environment:
         telemetry: what the agent used: name → number (`wall_s`, `tokens_in`, …).
         ended: how the agent's work ended, e.g. `exited with code 0` or `timeout after 3600 s`.
         created: UTC, ISO 8601.
+        refused: requests to the outside that were refused to the agent, as `GET host/path`, each once.
+        notes: what people should know of how it was built, such as that its cost is not known.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -149,6 +151,8 @@ class Environment:
     ended: str
     created: str
     devices: int = 0
+    refused: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 # --- results ----------------------------------------------------------------------------------------------

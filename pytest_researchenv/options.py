@@ -4,39 +4,57 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from pytest_researchenv.agents.profiles import Profile, load_profiles
+from pytest_researchenv.agents.protocol import Agent
 from pytest_researchenv.agents.registry import find_agent
 from pytest_researchenv.errors import ConfigurationError
+from pytest_researchenv.gateway.protocol import Reach
 from pytest_researchenv.hardware import Accelerator
 from pytest_researchenv.sandbox.protocol import Limits
+from pytest_researchenv.settings import AgentSettings
 
 
 __all__ = [
     "accelerator_option",
     "add_options",
+    "agent_settings",
+    "agents_of",
     "check_options",
     "chosen_agents",
     "chosen_suites",
     "limits_option",
     "path_option",
+    "profiles_of",
     "ratio_option",
     "run_option",
     "seconds_option",
     "text_option",
+    "timeout_option",
 ]
+
+#: Every agent that may be chosen, read once.
+_PROFILES = pytest.StashKey[Mapping[str, Profile]]()
 
 #: Option → (default, help). Each has an ini twin `researchenv_NAME` and an environment twin `RESEARCHENV_NAME`.
 _TEXTS = {
     "results": ("researchenv-results", "folder for environments and results"),
     "image": ("", "registry reference of the base image (default: a Debian base, made on first use)"),
     "accelerator": ("auto", "what C2 to C4 run on: cuda, cpu (emulated), or auto: cuda where a device answers"),
-    "agent_timeout": ("3600", "wall time limit of an agent's attempt, in seconds"),
+    "agent_timeout": ("", "wall time limit of an agent's attempt, in seconds (default: its profile's, else 3600)"),
     "agent_memory": ("16", "memory of the agent's container, in GiB"),
     "agent_cpus": ("0", "processors of the agent's container, may be a fraction; 0 for all"),
+    "prompt": ("", "file with a template that takes the place of the shipped prompt"),
+    "prices": ("", "TOML file with prices of models, which win over the shipped ones"),
+    "network": ("", "what agents may reach: open, allowlist or none (default: as their profiles say)"),
+    "retries": ("2", "how often an attempt that the model's provider failed is made again"),
+    "retry_delay": ("30", "seconds before the first of them; each further one waits twice as long"),
+    "max_cost": ("", "what the run may spend on models, in US dollars (default: no limit)"),
     "c0_max_missing": ("0", "share of imports that may be missing before C0 fails, 0 to 1"),
     "cache": ("~/.cache/researchenv", "folder for pinned source trees"),
     "progress_interval": ("60", "seconds between lines about what is being done, where a line cannot be updated"),
@@ -58,6 +76,18 @@ def add_options(parser: pytest.Parser) -> None:
         metavar="NAME",
         help="suite to run when no test path is given: a shipped one, or a folder with a suite.toml; may be repeated",
     )
+    group.addoption(
+        "--researchenv-agents-file",
+        action="append",
+        metavar="FILE",
+        help="TOML file with profiles of agents, which win over the shipped ones; may be repeated",
+    )
+    group.addoption(
+        "--researchenv-allow",
+        action="append",
+        metavar="HOST",
+        help="host that agents may reach beside the usual ones, where the network is an allowlist; may be repeated",
+    )
     group.addoption("--researchenv-run", metavar="NAME", help="continue this run: do only what is missing in it")
     group.addoption(
         "--researchenv-rebuild", action="store_true", help="make a new attempt even where an environment exists"
@@ -68,9 +98,12 @@ def add_options(parser: pytest.Parser) -> None:
         help="judge a stored environment although what shaped it has changed",
     )
     for name, (default, text) in _TEXTS.items():
-        group.addoption(_flag(name), metavar="VALUE", help=f"{text} (default: {default or 'none'})")
+        shown = "" if "(default:" in text else f" (default: {default or 'none'})"
+        group.addoption(_flag(name), metavar="VALUE", help=text + shown)
         parser.addini(f"researchenv_{name}", text, default=None)
     parser.addini("researchenv_agent", "agents whose environments are built and judged", type="args", default=[])
+    parser.addini("researchenv_agents", "TOML files with profiles of agents", type="paths", default=[])
+    parser.addini("researchenv_allow", "hosts that agents may reach beside the usual ones", type="args", default=[])
 
 
 def check_options(config: pytest.Config) -> None:
@@ -81,7 +114,8 @@ def check_options(config: pytest.Config) -> None:
     """
     chosen_agents(config)
     run_option(config)
-    seconds_option(config, "agent_timeout")
+    timeout_option(config)
+    agent_settings(config)
     seconds_option(config, "progress_interval")
     accelerator_option(config)
     limits_option(config)
@@ -96,12 +130,69 @@ def chosen_agents(config: pytest.Config) -> list[str]:
     """
     names = config.getoption("--researchenv-agent") or os.environ.get("RESEARCHENV_AGENT", "").split()
     names = list(dict.fromkeys(names or config.getini("researchenv_agent")))
+    if not names:
+        # Reading profiles needs pydantic, which must cost nothing where no agent is chosen.
+        return []
+    agents = agents_of(config)
     try:
         for name in names:
-            find_agent(name)
+            agents(name)
     except ConfigurationError as error:
         raise pytest.UsageError(str(error)) from error
     return names
+
+
+def agents_of(config: pytest.Config) -> Callable[[str], Agent]:
+    """Return what makes an agent of a name, by the shipped profiles and the user's.
+
+    Raises:
+        pytest.UsageError: a file of profiles is wrong.
+    """
+    return partial(find_agent, profiles=profiles_of(config))
+
+
+def profiles_of(config: pytest.Config) -> Mapping[str, Profile]:
+    """Return the shipped profiles and the user's.
+
+    Raises:
+        pytest.UsageError: a file of profiles is wrong.
+    """
+    if _PROFILES not in config.stash:
+        given = config.getoption("--researchenv-agents-file")
+        files = [config.invocation_params.dir / Path(name).expanduser() for name in given or ()]
+        try:
+            config.stash[_PROFILES] = load_profiles(files or config.getini("researchenv_agents"))
+        except ConfigurationError as error:
+            raise pytest.UsageError(str(error)) from error
+    return config.stash[_PROFILES]
+
+
+def agent_settings(config: pytest.Config) -> AgentSettings:
+    """Return what agents with a model work with, beside their profiles.
+
+    Raises:
+        pytest.UsageError: an option's value is wrong.
+    """
+    reach = text_option(config, "network")
+    if reach and reach not in tuple(Reach):
+        raise pytest.UsageError(f"{_flag('network')} is {reach!r}: give {', '.join(Reach)}")
+    limit = text_option(config, "max_cost")
+    wanted = "a positive number of US dollars"
+    return AgentSettings(
+        prompt=_file_option(config, "prompt"),
+        prices=_file_option(config, "prices"),
+        reach=Reach(reach) if reach else None,
+        allow=tuple(config.getoption("--researchenv-allow") or config.getini("researchenv_allow")),
+        retries=int(_number(config, "retries", "0 or a positive whole number", lambda value: value in range(101))),
+        retry_delay_s=_number(config, "retry_delay", "a number of seconds", lambda value: 0 <= value < float("inf")),
+        max_cost_usd=_number(config, "max_cost", wanted, lambda value: 0 < value < float("inf")) if limit else None,
+        folders=tuple(dict.fromkeys((config.rootpath, config.invocation_params.dir))),
+    )
+
+
+def timeout_option(config: pytest.Config) -> float | None:
+    """Return the wall time limit that the user gave for attempts, in seconds; None where the agents' own hold."""
+    return seconds_option(config, "agent_timeout") if text_option(config, "agent_timeout") else None
 
 
 def chosen_suites(config: pytest.Config) -> list[str]:
@@ -165,6 +256,15 @@ def accelerator_option(config: pytest.Config) -> str:
 def ratio_option(config: pytest.Config, name: str) -> float:
     """Return an option's value as a share."""
     return _number(config, name, "a number from 0 to 1", lambda value: 0 <= value <= 1)
+
+
+def _file_option(config: pytest.Config, name: str) -> Path | None:
+    if not text_option(config, name):
+        return None
+    path = path_option(config, name)
+    if not path.is_file():
+        raise pytest.UsageError(f"{_flag(name)} is {str(path)!r}, which is no file")
+    return path
 
 
 def _flag(name: str) -> str:

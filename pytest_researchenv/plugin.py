@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_researchenv import options
-from pytest_researchenv.agents.registry import AGENTS
+from pytest_researchenv.agents.registry import known_agents
 from pytest_researchenv.cases import CASE, Case, case_of, cases_for, distinct_cases, tiers_of
 from pytest_researchenv.errors import ConfigurationError, InfrastructureError, ResearchEnvError, SuiteError
 from pytest_researchenv.fixtures import (
@@ -31,6 +32,9 @@ from pytest_researchenv.live import PLUGIN, Progress
 from pytest_researchenv.report.summary import Summary
 from pytest_researchenv.xdist import XdistHooks, note_distribution, session_of_worker, stop_with_usage_error
 
+
+if TYPE_CHECKING:
+    from pytest_researchenv.redaction import Redactor
 
 __all__ = ["c0", "c1", "c2", "c3", "c4", "c5", "researchenv_case", "researchenv_harness", "tier_result"]
 
@@ -120,12 +124,25 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
         return None
     environments = harness_of(config).environments
     cases = list({case.group: case for case, _ in applicable}.values())
-    stored = sum(environments.exists(case.agent, case.repository) for case in cases if case.agent)
+    missing = [case.agent for case in cases if case.agent and not environments.exists(case.agent, case.repository)]
     skipped = len(wanted) - len(applicable)
     return (
-        f"researchenv: environments: {len(cases) - stored} to build, {stored} to reuse; "
+        f"researchenv: environments: {len(missing)} to build, {len(cases) - len(missing)} to reuse; "
         f"tiers: {len(applicable)} to judge, {skipped} not applicable"
-    )
+    ) + _most(environments.most_usd, missing, options.agent_settings(config).max_cost_usd)
+
+
+def _most(most_usd: Callable[[str], float | None], agents: list[str], limit: float | None) -> str:
+    """Say what building can cost at most; nothing where it costs no money."""
+    each = [most_usd(agent) for agent in agents]
+    bounded = None if None in each else sum(cost for cost in each if cost is not None)
+    if bounded == 0:
+        return ""
+    if limit is not None and (bounded is None or limit < bounded):
+        return f"\nresearchenv: cost: at most ${limit:.2f} (--researchenv-max-cost)"
+    if bounded is None:
+        return "\nresearchenv: cost: not limited (set max_cost_usd in the profile, or --researchenv-max-cost)"
+    return f"\nresearchenv: cost: at most ${bounded:.2f}, all retries included"
 
 
 @pytest.hookimpl(wrapper=True)
@@ -136,6 +153,8 @@ def pytest_runtest_makereport(
     report = yield
     if call.excinfo and isinstance(call.excinfo.value, ResearchEnvError):
         report.longrepr = f"{type(call.excinfo.value).__name__}: {call.excinfo.value}"
+    if HARNESS in item.config.stash:
+        _redact(report, item.config.stash[HARNESS].environments.redactor)
     if JUDGED in item.stash:
         judged = item.stash[JUDGED]
         took = judged.result.duration_s if judged.fresh else 0.0
@@ -146,9 +165,24 @@ def pytest_runtest_makereport(
     return report
 
 
+def _redact(report: pytest.TestReport, redactor: Redactor) -> None:
+    """Take secrets out of what pytest shows and writes: messages, captured output, properties."""
+
+    def clean(text: str) -> str:
+        return redactor.bytes(text.encode(errors="surrogatepass")).decode(errors="surrogatepass")
+
+    if isinstance(report.longrepr, str):
+        report.longrepr = clean(report.longrepr)
+    report.sections[:] = [(title, clean(text)) for title, text in report.sections]
+    report.user_properties[:] = [
+        (name, clean(value) if isinstance(value, str) else value) for name, value in report.user_properties
+    ]
+
+
 def _problem(config: pytest.Config, cases: list[Case]) -> str:
     if any(case.agent is None for case in cases):
-        listing = "\n".join(f"  {name}: {text}" for name, text in AGENTS.items())
+        known = known_agents(options.profiles_of(config))
+        listing = "\n".join(f"  {name}: {text}" for name, text in known.items())
         return f"no agent was chosen: give --researchenv-agent=NAME. Known agents:\n{listing}"
     environments = harness_of(config).environments
     found = []

@@ -11,13 +11,14 @@ from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import IO, TypeVar
 
-from pytest_researchenv.agents.protocol import REPORT_PATH, Agent, AgentTask
+from pytest_researchenv.agents.protocol import REPORT_PATH
+from pytest_researchenv.agentwork import Order, at_work
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.errors import SandboxError
-from pytest_researchenv.log import capped_log
+from pytest_researchenv.gateway.protocol import Ledger
 from pytest_researchenv.model import UNFREEZABLE, Environment, Repository
 from pytest_researchenv.probes.protocol import Tree
-from pytest_researchenv.sandbox.protocol import Container, ContainerSpec, Limits, Network
+from pytest_researchenv.sandbox.protocol import Container, ContainerSpec, Limits
 from pytest_researchenv.selfreport import SelfReportIntake, read_report
 from pytest_researchenv.source import tree_tar
 from pytest_researchenv.store import Attempt
@@ -39,61 +40,39 @@ _NO_SPACE = "no space left on device"
 
 def provision(
     engine: Engine,
+    order: Order,
     *,
-    timeout_s: float,
-    limits: Limits,
     attempt: Attempt,
-    agent: Agent,
-    repository: Repository,
     tree: Tree,
     inputs: Mapping[str, str],
+    settle: Callable[[Ledger], object] = lambda _: None,
     say: Callable[[str], object] = lambda _: None,
 ) -> Environment:
     """Let an agent build an environment, freeze it, and record it in the attempt.
 
     Args:
         engine: what to provision with.
-        timeout_s: the agent's wall time limit in seconds.
-        limits: resources of the agent's container.
+        order: what the agent is to do.
         attempt: where to record.
-        agent: who builds.
-        repository: what for.
         tree: the repository's pinned tree.
         inputs: what shapes the environment, recorded with it.
+        settle: given what the agent's gateway saw, however its work ended.
         say: called with what is being done.
 
     Raises:
-        InfrastructureError: something outside the agent broke; nothing was frozen.
+        ProviderError: the agent ended because its model could not be had; nothing was frozen.
+        InfrastructureError: something else outside the agent broke; nothing was frozen.
     """
-    spec = ContainerSpec(
-        image=engine.base_image,
-        network=Network.OPEN,
-        mounts=engine.mounts,
-        limits=limits,
-        devices=engine.hardware.uuids,
-        labels={"researchenv.attempt": str(attempt.key)},
-    )
-    say("starting the agent's container")
-    with engine.sandbox.opened(spec) as container, capped_log(attempt.transcript) as transcript:
-        with tree_tar(tree, prefix=repository.workdir) as archive:
-            container.put("/", archive)
-        container.start()
-        say("agent at work")
-        telemetry = agent.work(
-            AgentTask(
-                repository=repository,
-                container=container,
-                environment=engine.environment,
-                timeout_s=timeout_s,
-                transcript=transcript,
-            )
-        )
+    repository = order.repository
+    with (
+        tree_tar(tree, prefix=repository.workdir) as source,
+        at_work(engine, order, attempt=attempt, source=source, settle=settle, say=say) as worked,
+    ):
         say("freezing")
-        container.stop()
-        intake = _take_report(container, engine)
+        intake = _take_report(worked.container, engine)
         attempt.save_report(intake.raw)
-        changed = _changed(container, repository, tree, engine)
-        image, intake = _freeze(container, attempt, engine, limits, intake)
+        changed = _changed(worked.container, repository, tree, engine)
+        image, intake = _freeze(worked.container, attempt, engine, order.limits, intake)
     environment = Environment(
         key=attempt.key,
         image=image,
@@ -103,13 +82,19 @@ def provision(
         report_problem=intake.problem,
         changed=tree.recordable(changed),
         inputs=dict(inputs),
-        telemetry=dict(telemetry.numbers),
-        ended=telemetry.ended,
+        telemetry={**worked.numbers, **_sizes(engine, image)},
+        ended=worked.ended,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         devices=len(engine.hardware.uuids),
+        refused=worked.refused,
+        notes=worked.notes,
     )
-    attempt.save_environment(environment)
-    return environment
+    return attempt.save_environment(environment)
+
+
+def _sizes(engine: Engine, image: str) -> dict[str, float]:
+    base = engine.sandbox.image_size(engine.base_image)
+    return {"base_image_bytes": base, "added_image_bytes": max(0, engine.sandbox.image_size(image) - base)}
 
 
 def changed_paths(archive: IO[bytes], tree: Tree, *, limit: int = _COMPARED_BYTES) -> tuple[str, ...]:

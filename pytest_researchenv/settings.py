@@ -2,13 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from pytest_researchenv.gateway.protocol import Reach
 from pytest_researchenv.sandbox.protocol import Limits
 
 
-__all__ = ["Settings"]
+__all__ = ["DEFAULT_TIMEOUT_S", "AgentSettings", "Settings"]
+
+#: Wall time limit of an agent's attempt where neither the user nor its profile gives one: the published benchmark's
+#: (arXiv 2603.06739).
+DEFAULT_TIMEOUT_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """What agents with a model work with, beside their profiles.
+
+    Attributes:
+        prompt: file whose template takes the place of the shipped one.
+        prices: file with prices of models, which win over the shipped ones.
+        reach: what agents' containers may reach; None: as their profiles say.
+        allow: hosts that may be reached beside the usual ones.
+        retries: how often an attempt that ended in the provider's trouble is made again.
+        retry_delay_s: seconds before the first of them; each further one waits twice as long.
+        max_cost_usd: what the run may spend, in US dollars; None for no limit.
+        folders: where a `.env` file may lie, the strongest first.
+    """
+
+    prompt: Path | None = None
+    prices: Path | None = None
+    reach: Reach | None = None
+    allow: tuple[str, ...] = ()
+    retries: int = 2
+    retry_delay_s: float = 30.0
+    max_cost_usd: float | None = None
+    folders: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +51,12 @@ class Settings:
         continued: whether stored results of the run stand, and only what is missing is done.
         rebuild: whether a new attempt is made where an environment exists.
         reuse_anyway: whether an environment is used although what shaped it has changed.
-        agent_timeout_s: the agent's wall time limit in seconds.
+        agent_timeout_s: the agent's wall time limit in seconds; None: its profile's, else an hour.
         agent_limits: resources of the agent's container.
         c0_max_missing: share of imports that may be missing, 0 to 1.
         cache: folder for pinned trees.
         session: id of this pytest session, the same on every worker.
+        agents: what the chosen agents work with.
     """
 
     results: Path
@@ -33,8 +64,9 @@ class Settings:
     continued: bool
     rebuild: bool
     reuse_anyway: bool
-    agent_timeout_s: float
+    agent_timeout_s: float | None
     agent_limits: Limits
     c0_max_missing: float
     cache: Path
     session: str
+    agents: AgentSettings = field(default_factory=AgentSettings)

@@ -6,9 +6,12 @@
         error.txt            instead: what broke, when the infrastructure did
         report.json          the self-report, byte for byte
         transcript.log       what the agent printed
+        trajectory.json      the same, step by step, where it can be told apart
+        requests.jsonl       what was asked of the model and of the outside, where a gateway stood between
         C0-001.json, .log    one pair per time the tier was probed; the highest number counts
 
-Every file is written whole or not at all, the moment its content is known. Nothing is overwritten.
+Every file is written whole or not at all, the moment its content is known. Nothing is overwritten. This is the one
+place where bytes enter a results folder, and so the one where secrets are taken out of them.
 """
 
 from __future__ import annotations
@@ -17,9 +20,9 @@ import json
 import os
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar, cast, final
 
@@ -27,10 +30,12 @@ from filelock import FileLock
 from pydantic import TypeAdapter, ValidationError
 
 from pytest_researchenv.errors import ConfigurationError, StoreError
+from pytest_researchenv.log import capped_log
 from pytest_researchenv.model import Environment, EnvironmentKey, Tier, TierResult
+from pytest_researchenv.redaction import Redactor
 
 
-__all__ = ["Attempt", "Store", "load_environment"]
+__all__ = ["Attempt", "Store", "load_environment", "locked", "write_whole"]
 
 _T = TypeVar("_T")
 _V = TypeVar("_V")
@@ -39,13 +44,24 @@ _RESULT = TypeAdapter(TierResult)
 _ATTEMPT = re.compile(r"attempt-(\d{3,})")
 
 
+def _nothing_secret() -> Redactor:
+    return Redactor(())
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The folder of one attempt."""
+    """The folder of one attempt.
+
+    Attributes:
+        key: what identifies it.
+        folder: where it lies.
+        redactor: gives what takes secrets out of all that is written; asked each time, since secrets become known late.
+    """
 
     key: EnvironmentKey
     folder: Path
+    redactor: Callable[[], Redactor] = field(default=_nothing_secret, repr=False, compare=False)
 
     @property
     def transcript(self) -> Path:
@@ -74,17 +90,39 @@ class Attempt:
         path = self.folder / "error.txt"
         return _read(path).decode() if path.exists() else ""
 
-    def save_environment(self, environment: Environment) -> None:
-        """Record the finished environment."""
-        _write(self.folder / "environment.json", _ENVIRONMENT.dump_json(environment, indent=2))
+    def save_environment(self, environment: Environment) -> Environment:
+        """Record the finished environment; returns it as recorded."""
+        return self._save("environment.json", _ENVIRONMENT, environment)
 
     def save_report(self, raw: bytes) -> None:
         """Record the self-report as it was found."""
-        _write(self.folder / "report.json", raw)
+        self._write("report.json", raw)
 
     def save_error(self, message: str) -> None:
         """Record that the infrastructure broke."""
-        _write(self.folder / "error.txt", message.encode())
+        self._write("error.txt", message.encode())
+
+    def save_requests(self, lines: bytes) -> None:
+        """Record what went through the gateway, as JSON lines."""
+        self._write("requests.jsonl", lines)
+
+    def save_trajectory(self, text: bytes) -> None:
+        """Record what the agent did, step by step."""
+        self._write("trajectory.json", text)
+
+    @contextmanager
+    def log(self, path: Path) -> Iterator[Callable[[bytes], None]]:
+        """Open a log of this attempt, which must not exist; yields a function that appends to it.
+
+        Raises:
+            StoreError: the log exists already, or cannot be written.
+        """
+        stream = self.redactor().stream()
+        with capped_log(path) as append:
+            try:
+                yield lambda chunk: append(stream.feed(chunk))
+            finally:
+                append(stream.end())
 
     def results(self, tier: Tier) -> list[TierResult]:
         """Every result of a tier, oldest first."""
@@ -95,9 +133,9 @@ class Attempt:
         last = max(map(_number, self.folder.glob(f"{tier}-[0-9]*.*")), default=0)
         return self.folder / f"{tier}-{last + 1:03d}.log"
 
-    def save_result(self, log: Path, result: TierResult) -> None:
-        """Record a result beside its log; bytes of file names that are no UTF-8 are escaped."""
-        _write(log.with_suffix(".json"), _RESULT.dump_json(_encodable(result), indent=2))
+    def save_result(self, log: Path, result: TierResult) -> TierResult:
+        """Record a result beside its log; returns it as recorded: bytes of names that are no UTF-8 are escaped."""
+        return self._save(log.with_suffix(".json").name, _RESULT, _encodable(result))
 
     @contextmanager
     def lock(self, name: str) -> Iterator[None]:
@@ -105,16 +143,37 @@ class Attempt:
         with _lock(self.folder / f".{name}.lock"):
             yield
 
+    def _save(self, name: str, adapter: TypeAdapter[_T], value: _T) -> _T:
+        plain = adapter.dump_json(value, indent=2)
+        return adapter.validate_json(kept) if (kept := self._write(name, plain)) != plain else value
+
+    def _write(self, name: str, content: bytes) -> bytes:
+        kept = self.redactor().bytes(content)
+        write_whole(self.folder / name, kept)
+        return kept
+
 
 @final
 class Store:
-    """The attempts and results of one run."""
+    """The attempts and results of one run.
 
-    __slots__ = ("root", "run")
+    Args:
+        root: the results folder.
+        run: name of the run.
+        redactor: see `Attempt.redactor`.
+    """
 
-    def __init__(self, root: Path, run: str) -> None:
+    __slots__ = ("_redactor", "root", "run")
+
+    def __init__(self, root: Path, run: str, *, redactor: Callable[[], Redactor] = _nothing_secret) -> None:
         self.root = root
         self.run = run
+        self._redactor = redactor
+
+    @property
+    def folder(self) -> Path:
+        """The run's folder."""
+        return self.root / self.run
 
     def attempts(self, agent: str, repository: str) -> list[Attempt]:
         """All attempts of an agent at a repository (`Repository.key`), oldest first."""
@@ -137,7 +196,7 @@ class Store:
             raise StoreError(
                 f"the results folder cannot be written: {error}; choose another with --researchenv-results"
             ) from error
-        _write(attempt.folder / "attempt.json", json.dumps({"session": session}).encode())
+        write_whole(attempt.folder / "attempt.json", json.dumps({"session": session}).encode())
         return attempt
 
     @contextmanager
@@ -147,11 +206,11 @@ class Store:
             yield
 
     def _folder(self, agent: str, repository: str) -> Path:
-        return self.root / self.run / agent / repository
+        return self.folder / agent / repository
 
     def _attempt(self, agent: str, repository: str, number: int) -> Attempt:
         key = EnvironmentKey(self.run, agent, repository, number)
-        return Attempt(key, self._folder(agent, repository) / f"attempt-{number:03d}")
+        return Attempt(key, self._folder(agent, repository) / f"attempt-{number:03d}", self._redactor)
 
 
 def load_environment(folder: Path) -> Environment:
@@ -167,6 +226,17 @@ def load_environment(folder: Path) -> Environment:
             "<results>/<run>/<agent>/<suite>/<repository>/attempt-001"
         )
     return environment
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep others from changing a file of the store that all share.
+
+    Raises:
+        StoreError: the folder cannot be written.
+    """
+    with _lock(path.with_name(f"{path.name}.lock")):
+        yield
 
 
 @contextmanager
@@ -210,7 +280,12 @@ def _number(path: Path) -> int:
     return int(number) if number.isdecimal() else 0
 
 
-def _write(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
     try:
         # Not by tempfile, whose files only their owner can read: several users may share the results.
         temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")

@@ -11,7 +11,8 @@ from importlib import resources
 from pathlib import Path
 from typing import IO, final
 
-from pytest_researchenv.agents.protocol import REPORT_PATH, AgentTask, Telemetry
+from pytest_researchenv.agents.protocol import REPORT_PATH, AgentTask, Needs, Telemetry
+from pytest_researchenv.agents.trajectory import Trajectory
 from pytest_researchenv.errors import SuiteError
 from pytest_researchenv.model import Repository
 
@@ -49,14 +50,20 @@ class ScriptAgent:
     `report PYTHON ENV_TOOL ENV_NAME [NOTES]` to write an honest self-report.
     """
 
-    __slots__ = ("_environment", "_name", "_script")
+    __slots__ = ("_environment", "_name", "_needs", "_script")
 
     def __init__(
-        self, name: str, script: Callable[[Repository], str], *, environment: Mapping[str, str] | None = None
+        self,
+        name: str,
+        script: Callable[[Repository], str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        needs: Needs | None = None,
     ) -> None:
         self._name = name
         self._script = script
         self._environment = dict(environment or {})
+        self._needs = needs or Needs(prompted=False)
 
     @property
     def name(self) -> str:
@@ -67,6 +74,11 @@ class ScriptAgent:
     def free(self) -> bool:
         """Scripts cost no money."""
         return True
+
+    @property
+    def needs(self) -> Needs:
+        """No model; an open network and no limit of its own, unless it was told otherwise."""
+        return self._needs
 
     def inputs(self, repository: Repository) -> Mapping[str, str]:
         """The digest of the script with all that runs around it."""
@@ -91,8 +103,14 @@ class ScriptAgent:
             },
             workdir=task.repository.workdir,
             on_output=task.transcript,
+            stop=task.stop,
         )
-        return Telemetry(ended=completed.how, numbers={"wall_s": round(completed.duration_s, 3)})
+        return Telemetry(ended=completed.how, numbers={"wall_s": round(completed.duration_s, 3)}, ok=completed.ok)
+
+    def trajectory(self, transcript: Path) -> Trajectory | None:
+        """A script's output cannot be told apart."""
+        del transcript
+        return None
 
 
 @contextmanager

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_researchenv.model import Repository, Tier
+from pytest_researchenv.model import Environment, Repository, Tier
 
 
 if TYPE_CHECKING:
     from pytest_researchenv.harness import Judged
 
-__all__ = ["PREFIX", "before_judging", "judged_properties"]
+__all__ = ["PREFIX", "before_judging", "judged_properties", "stopped_properties"]
 
 #: What the names of all our properties begin with; plain ASCII, as JUnit consumers need.
 PREFIX = "researchenv_"
@@ -38,7 +38,11 @@ def judged_properties(judged: Judged) -> list[tuple[str, object]]:
             "image": judged.environment.image,
             "agent_ended": judged.environment.ended,
         }
-        facts |= {f"agent_{name}": value for name, value in judged.environment.telemetry.items()}
+        facts |= {
+            f"agent_{name}": int(value) if value == int(value) else value
+            for name, value in judged.environment.telemetry.items()
+        }
+        facts |= _building(judged.environment)
     if result.dataset:
         facts["dataset"] = result.dataset
     if result.findings:
@@ -48,6 +52,20 @@ def judged_properties(judged: Judged) -> list[tuple[str, object]]:
     for name, value in result.evidence.items():
         facts[f"evidence_{name}"] = ", ".join(value) if isinstance(value, list) else value
     return _named(facts)
+
+
+def stopped_properties(reason: str) -> list[tuple[str, object]]:
+    """Why the agent's provider is asked no more; nothing while it is."""
+    return _named({"stopped": reason}) if reason else []
+
+
+def _building(environment: Environment) -> dict[str, object]:
+    facts: dict[str, object] = {}
+    if environment.refused:
+        facts["agent_refused"] = ", ".join(environment.refused)
+    if environment.notes:
+        facts["agent_notes"] = "; ".join(environment.notes)
+    return facts
 
 
 def _named(facts: dict[str, object]) -> list[tuple[str, object]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
@@ -15,7 +16,7 @@ from pytest_researchenv.report.properties import PREFIX
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["Row", "Summary", "render"]
+__all__ = ["Row", "Summary", "render", "used"]
 
 #: Mark of a verdict for which the CPU stood in for accelerators.
 _EMULATED = "*"
@@ -52,6 +53,8 @@ class Summary:
     def __init__(self) -> None:
         self._rows: dict[tuple[str, str, Tier], Row] = {}
         self._notes: dict[str, None] = {}
+        self._stopped: Counter[str] = Counter()
+        self._used: dict[tuple[str, str], Mapping[str, str]] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take the verdict of a finished test."""
@@ -64,6 +67,9 @@ class Summary:
         row = Row(facts["agent"], facts["key"], Tier(facts["tier"]), verdict, facts.get("emulated") == "true")
         self._rows[row.agent, row.repository, row.tier] = row
         self._notes |= dict.fromkeys(facts.get("notes", "").splitlines())
+        self._stopped.update(facts.get("stopped", "").splitlines())
+        if "agent_requests" in facts:
+            self._used[row.agent, row.repository] = facts
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the table, when there is anything to tell."""
@@ -72,8 +78,31 @@ class Summary:
         terminalreporter.section("researchenv")
         width = terminalreporter._tw.fullwidth  # noqa: SLF001 - pytest has no public way to ask
         terminalreporter.write_line(render(list(self._rows.values()), width=width))
+        for agent in dict.fromkeys(agent for agent, _ in self._used):
+            facts = [facts for (other, _), facts in self._used.items() if other == agent]
+            terminalreporter.write_line(used(agent, facts))
+        for reason, tests in self._stopped.items():
+            errors = "test is an error" if tests == 1 else "tests are errors"
+            terminalreporter.write_line(f"stopped: {reason} ({tests} {errors} for it)")
         for note in self._notes:
             terminalreporter.write_line(f"note: {note}")
+
+
+def used(agent: str, environments: Sequence[Mapping[str, str]]) -> str:
+    """Return a line about what an agent used for some environments, from their properties."""
+
+    def total(name: str) -> float:
+        return sum(float(facts.get(f"agent_{name}", 0)) for facts in environments)
+
+    unknown = sum("agent_cost_usd" not in facts for facts in environments)
+    cost = f"${total('cost_usd'):.4f}" if unknown < len(environments) else "cost unknown"
+    if 0 < unknown < len(environments):
+        cost += f" and the unknown cost of {unknown}"
+    count = f"{len(environments)} environment{'' if len(environments) == 1 else 's'}"
+    return (
+        f"{agent}: {count}: {total('requests'):,.0f} requests, {total('tokens_in'):,.0f} tokens in "
+        f"({total('tokens_cached'):,.0f} cached), {total('tokens_out'):,.0f} out, {cost}"
+    )
 
 
 def render(rows: list[Row], *, width: int) -> str:

@@ -13,7 +13,7 @@ from docker.types import DeviceRequest, LogConfig
 from docker.types import Mount as DockerMount
 
 from pytest_researchenv.sandbox.labels import LIFETIME_S
-from pytest_researchenv.sandbox.protocol import ALL_DEVICES, ContainerSpec, Network
+from pytest_researchenv.sandbox.protocol import ALL_DEVICES, ContainerSpec
 
 
 __all__ = ["container_options", "restored"]
@@ -29,11 +29,12 @@ _IDLE = ("sh", "-c", f"trap '' TERM INT HUP; exec sleep {LIFETIME_S}")
 #: is named: a daemon that has one finds it by capability, and one that has none says so in the same words.
 _DEVICE_CAPABILITIES = [["gpu", "utility", "compute"]]
 
-_NETWORKS = {Network.NONE: "none", Network.OPEN: "bridge"}
+#: At most so much goes into a folder in memory, in bytes, and at most half of the container's memory, where it counts.
+_SCRATCH_BYTES = 1024**3
 
 
 def container_options(spec: ContainerSpec, image: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, Any]:
-    """Arguments of docker-py's `containers.create`.
+    """Arguments of docker-py's `containers.create`, save those of `network_options`.
 
     Args:
         spec: what is wanted.
@@ -47,16 +48,20 @@ def container_options(spec: ContainerSpec, image: Mapping[str, Any], labels: Map
         "labels": {**spec.labels, **labels},
         "log_config": LogConfig(type="none"),
         "mounts": [_mount(mount.volume, mount.target) for mount in spec.mounts],
-        "network_mode": _NETWORKS[spec.network],
         "use_config_proxy": False,  # It would add the user's proxies to the environment, and so to the frozen image.
     }
     options |= _hardening(spec)
     if spec.argv is not None:
-        options |= {"entrypoint": list(spec.argv)}
+        # Its stdin is a pipe that ends after what `run` is given, be it nothing.
+        options |= {"entrypoint": list(spec.argv), "stdin_open": True}
     elif image.get("Cmd") and not image.get("Entrypoint"):
         options |= {"command": list(_IDLE)}
     else:
         options |= {"entrypoint": list(_IDLE)}
+    if spec.scratch:
+        # Docker's own default is noexec, and a tool may unpack a program there.
+        size = min(_SCRATCH_BYTES, spec.limits.memory_bytes // 2)
+        options["tmpfs"] = {spec.scratch: f"rw,exec,nosuid,nodev,mode=1777,size={size}"}
     if spec.workdir:
         options["working_dir"] = spec.workdir
     if image.get("Healthcheck"):

@@ -14,9 +14,11 @@ from docker.utils import parse_repository_tag
 
 from pytest_researchenv.errors import SandboxError
 from pytest_researchenv.sandbox._accounts import disarm
+from pytest_researchenv.sandbox._check import check_in_files
 from pytest_researchenv.sandbox._config import restored
 from pytest_researchenv.sandbox._disk import DiskWatch, written
-from pytest_researchenv.sandbox._stream import ChunkReader, Pump, engine_call
+from pytest_researchenv.sandbox._stdin import Feed
+from pytest_researchenv.sandbox._stream import ChunkReader, Pump, Stop, engine_call
 from pytest_researchenv.sandbox.capture import Capture
 from pytest_researchenv.sandbox.labels import Owner
 from pytest_researchenv.sandbox.protocol import CAPTURE_BYTES, Completed, ContainerSpec, Termination
@@ -50,8 +52,8 @@ class DockerContainer:
         self._api = client.api
         self._owner = owner
         self._id = identifier
+        self._spec = spec
         self._argv = spec.argv
-        self._disk_bytes = spec.limits.disk_bytes
         self._started = False
 
     @property
@@ -61,6 +63,7 @@ class DockerContainer:
 
     def put(self, path: str, archive: IO[bytes]) -> None:
         """Unpack a tar stream below the folder `path`; see the protocol about links."""
+        check_in_files(self._spec, path)
         with engine_call(f"put files into {path}"):
             self._api.put_archive(self._id, path, archive)
 
@@ -68,6 +71,7 @@ class DockerContainer:
     def get(self, path: str) -> Iterator[IO[bytes] | None]:
         """Read the file or folder at `path` as a tar stream; None where there is nothing."""
         what = f"read {path}"
+        check_in_files(self._spec, path)
         with engine_call(what):
             disarm(self._api, self._id)
             # A trailing slash would follow a link.
@@ -98,21 +102,25 @@ class DockerContainer:
         workdir: str = "",
         on_output: Callable[[bytes], object] | None = None,
         capture_bytes: int = CAPTURE_BYTES,
+        stop: Callable[[], bool] = lambda: False,
     ) -> Completed:
-        """Run a command until it ends, or kill it at the deadline.
+        """Run a command until it ends, or kill it at the deadline or once `stop` is true.
 
         The kill is the container's: every process in it ends, those of earlier commands too, and it idles again.
         Nothing less catches a child that left its process group, and nothing in the container need be trusted.
         """
         capture = Capture(capture_bytes, on_output)
+        stopping = Stop(stop)
         with engine_call(f"run {argv[0]} in the container"):
             self._revive()
             before = self._oom_kills()
             started = time.monotonic()
             with self._watched() as disk:
-                code = self._execute(argv, environment, workdir, capture, deadline=started + timeout_s)
+                code = self._execute(argv, environment, workdir, capture, deadline=started + timeout_s, stop=stopping)
             if disk.full:
                 termination, code = Termination.DISK_FULL, _KILLED
+            elif code is None and stopping.stopped:
+                termination, code = Termination.STOPPED, _KILLED
             elif code is None:
                 termination, code = Termination.TIMED_OUT, _KILLED
             elif code and self._oom_since(before):
@@ -127,6 +135,7 @@ class DockerContainer:
         timeout_s: float,
         on_output: Callable[[bytes], object] | None = None,
         capture_bytes: int = CAPTURE_BYTES,
+        stdin: bytes | None = None,
     ) -> Completed:
         """Start the main process and wait for its end, or kill it at the deadline."""
         if self._argv is None:
@@ -135,7 +144,11 @@ class DockerContainer:
         apart = Capture(capture_bytes), Capture(capture_bytes)
         with engine_call(f"run {self._argv[0]}"):
             stream = self._api.attach(self._id, stdout=True, stderr=True, stream=True, logs=False, demux=True)
-            with Pump(stream, capture, apart=apart) as pump, self._watched() as disk:
+            with (
+                Pump(stream, capture, apart=apart) as pump,
+                Feed(self._api, self._id, stdin or b""),
+                self._watched() as disk,
+            ):
                 self._boot()
                 started = time.monotonic()
                 deadline = started + timeout_s
@@ -158,6 +171,24 @@ class DockerContainer:
             termination = _termination(code)
         streams = tuple(one.result() for one in apart)
         return Completed(self._argv, termination, code, capture.result(), duration, streams)
+
+    def published(self) -> int:
+        """Port on the loopback address of the engine's host behind which `ContainerSpec.publish` answers.
+
+        It exists while the container runs. May be called from another thread while `run` begins: it waits.
+        """
+        if not self._spec.publish:
+            raise ValueError("the container publishes no port: create it with `publish`")
+        with engine_call(f"find the port behind which {self._spec.publish} answers"):
+            _wait(lambda: self._state()["Status"] != "created", time.monotonic() + _KILL_S)
+            ports = self._api.inspect_container(self._id)["NetworkSettings"]["Ports"] or {}
+        found = ports.get(f"{self._spec.publish}/tcp")
+        if not found:
+            raise SandboxError(
+                f"port {self._spec.publish} of container {self._id[:12]} is not published: it does not run, or "
+                "no network that it is in has a way out."
+            )
+        return int(found[0]["HostPort"])
 
     def host_pids(self) -> frozenset[int]:
         """Ids of its processes on the engine's host; empty when it does not run."""
@@ -228,8 +259,9 @@ class DockerContainer:
         *,
         deadline: float,
         kill: bool = True,
+        stop: Callable[[], bool] = lambda: False,
     ) -> int | None:
-        """Run a command and return its exit code, or None when it was still running at the deadline."""
+        """Run a command and return its exit code, or None when it was still running at the deadline, or at a stop."""
         disarm(self._api, self._id)
         identifier = self._api.exec_create(
             self._id, list(argv), environment=dict(environment or {}), workdir=workdir or None
@@ -239,7 +271,7 @@ class DockerContainer:
             return not self._api.exec_inspect(identifier)["Running"]
 
         with Pump(self._api.exec_start(identifier, stream=True), capture) as pump:
-            if pump.carry(deadline=deadline, ended=ended) and _wait(ended, deadline):
+            if pump.carry(deadline=deadline, ended=ended, stop=stop) and _wait(ended, deadline, stop):
                 return int(self._api.exec_inspect(identifier)["ExitCode"])
             if kill:
                 pump.drop_the_rest()
@@ -256,7 +288,7 @@ class DockerContainer:
         self._api.start(self._id)
 
     def _watched(self) -> DiskWatch:
-        return DiskWatch(lambda: written(self._api, self._id), self._kill, self._disk_bytes)
+        return DiskWatch(lambda: written(self._api, self._id), self._kill, self._spec.limits.disk_bytes)
 
     def _kill(self) -> bool:
         """Kill the main process, and with it all; return whether there was one."""
@@ -311,9 +343,9 @@ def _termination(code: int) -> Termination:
     return Termination.SIGNALLED if code in _SIGNALS else Termination.EXITED
 
 
-def _wait(condition: Callable[[], bool], deadline: float) -> bool:
+def _wait(condition: Callable[[], bool], deadline: float, stop: Callable[[], bool] = lambda: False) -> bool:
     while not condition():
-        if time.monotonic() >= deadline:
+        if time.monotonic() >= deadline or stop():
             return False
         time.sleep(_POLL_S)
     return True

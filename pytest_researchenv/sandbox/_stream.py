@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import queue
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from docker.types.daemon import CancellableStream
 
 
-__all__ = ["ChunkReader", "Pump", "engine_call"]
+__all__ = ["ChunkReader", "Pump", "Stop", "engine_call", "hang_up"]
 
 #: How often a silent process is asked whether it still runs, in seconds.
 _QUIET_S = 1.0
@@ -61,6 +63,32 @@ def engine_call(what: str) -> Iterator[None]:
         raise SandboxError(f"cannot {what}: {reason}") from error
 
 
+def hang_up(process: subprocess.Popen[bytes]) -> None:
+    """End the process that carries a connection over SSH, so that docker-py can close what it has of it."""
+    process.kill()
+    # What was not sent yet cannot be any more. docker-py would say goodbye where it is still open, and fail.
+    with contextlib.suppress(OSError):
+        process.stdin.close()  # type: ignore[union-attr] # It is a pipe.
+    process.wait()
+
+
+class Stop:
+    """Asks whether to stop, about once a second however often it is asked itself, and remembers a yes."""
+
+    def __init__(self, wanted: Callable[[], bool]) -> None:
+        self._wanted = wanted
+        self._asked = -math.inf
+        #: Whether the answer was yes.
+        self.stopped = False
+
+    def __call__(self) -> bool:
+        """Whether to stop."""
+        if not self.stopped and time.monotonic() - self._asked >= _QUIET_S:
+            self.stopped = self._wanted()
+            self._asked = time.monotonic()
+        return self.stopped
+
+
 class Pump:
     """Carries a process's output from the engine's stream to a sink.
 
@@ -94,11 +122,16 @@ class Pump:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._closed.set()
-        # The far end may have closed first; over SSH docker-py cannot cancel, and the daemon thread stays behind.
-        with contextlib.suppress(OSError, DockerException):
-            self._stream.close()
+        response = self._stream._response  # type: ignore[attr-defined] # noqa: SLF001 - docker-py has no public way.
+        # Over SSH docker-py cannot cancel, and fails when it is asked to.
+        if process := getattr(getattr(response.raw._fp.fp, "channel", None), "proc", None):  # noqa: SLF001 - likewise.
+            hang_up(process)
+        else:
+            # The far end may have closed first.
+            with contextlib.suppress(OSError, DockerException):
+                self._stream.close()
         # The stream shuts its socket down, but leaves the file over it open.
-        self._stream._response.close()  # type: ignore[attr-defined] # noqa: SLF001 - docker-py has no public way.
+        response.close()
         self._thread.join(_GRACE_S)
 
     def drop_the_rest(self) -> None:
@@ -109,20 +142,23 @@ class Pump:
         """
         self._overdue.set()
 
-    def carry(self, *, deadline: float, ended: Callable[[], bool]) -> bool:
+    def carry(self, *, deadline: float, ended: Callable[[], bool], stop: Callable[[], bool] = lambda: False) -> bool:
         """Feed the capture until the stream is at its end, or the process is.
 
         Args:
             deadline: when to give up, on the monotonic clock.
             ended: asks the engine whether the process has ended.
+            stop: whether to give up before; asked at least once a second.
 
         Returns:
-            Whether the end was reached before the deadline.
+            Whether the end was reached before that.
         """
         asked = time.monotonic()
         last = deadline
         finished = False
         while (now := time.monotonic()) < last:
+            if not finished and stop():
+                return False
             try:
                 chunk = self._chunks.get(timeout=min(last - now, _QUIET_S))
             except queue.Empty:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from docker.errors import ImageNotFound
 
 from pytest_researchenv.errors import ImageError
+from pytest_researchenv.sandbox._check import check_spec
 from pytest_researchenv.sandbox._config import container_options
 from pytest_researchenv.sandbox._container import DockerContainer
+from pytest_researchenv.sandbox._network import join_the_rest, network_options, private_network
 from pytest_researchenv.sandbox._stream import engine_call
 from pytest_researchenv.sandbox.labels import Owner
 from pytest_researchenv.sandbox.protocol import ContainerSpec
@@ -42,7 +44,7 @@ class DockerSandbox:
             ImageError: the image is not there, or what an idle container does could not be frozen.
             SandboxError: the engine refuses.
         """
-        _check(spec)
+        check_spec(spec)
         image = self._image(spec.image)
         configuration = image.get("Config") or {}
         if spec.argv is None and configuration.get("Volumes"):
@@ -55,8 +57,16 @@ class DockerSandbox:
                 # The engine makes a missing volume, empty and without labels.
                 self._client.volumes.get(mount.volume)
             options = container_options(spec, configuration, self._owner.labels("container"))
-            container = self._client.containers.create(image["Id"], **options)
-        return DockerContainer(self._client, self._owner, cast("str", container.id), spec)
+            options |= network_options(self._client.api, spec)
+            made = self._client.containers.create(image["Id"], **options)
+        container = DockerContainer(self._client, self._owner, cast("str", made.id), spec)
+        try:
+            with engine_call("put the container into its private networks"):
+                join_the_rest(self._client.api, container.id, spec)
+        except BaseException:
+            container.remove()
+            raise
+        return container
 
     @contextlib.contextmanager
     def opened(self, spec: ContainerSpec) -> Iterator[DockerContainer]:
@@ -66,6 +76,10 @@ class DockerSandbox:
             yield container
         finally:
             container.remove()
+
+    def private_network(self, *, outward: bool, labels: Mapping[str, str]) -> contextlib.AbstractContextManager[str]:
+        """Make a network of its own, which is removed at the end of the block; yields its name."""
+        return private_network(self._client, self._owner, outward=outward, labels=labels)
 
     def image_exists(self, image: str) -> bool:
         """Whether the image is there, locally."""
@@ -96,12 +110,3 @@ class DockerSandbox:
                     f"image {image} is not on this engine: it was never built here, or it was removed. "
                     "Build the environment again with --researchenv-rebuild."
                 ) from error
-
-
-def _check(spec: ContainerSpec) -> None:
-    if spec.argv is not None and not spec.argv:
-        raise ValueError("argv is empty: give a command, or None for an idle container")
-    if spec.argv is None and (spec.environment or spec.workdir):
-        raise ValueError(
-            "an idle container takes no environment and no workdir, they would be frozen: pass them to exec"
-        )

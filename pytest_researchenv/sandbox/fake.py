@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
 from pytest_researchenv.errors import ImageError, SandboxError
+from pytest_researchenv.sandbox._check import check_in_files, check_spec
 from pytest_researchenv.sandbox._fakedriver import FakeDriver, no_driver
 from pytest_researchenv.sandbox._fakefiles import FakeFiles, Folder, Link, Node
 from pytest_researchenv.sandbox._monitor import MONITOR
@@ -37,8 +38,10 @@ __all__ = [
 
 _SIGNALS = range(129, 129 + 64)
 
+_STDIN = "/dev/stdin"
+
 #: What a program of a fake container is: it gets files, argv and environment, and returns exit code and output. Output
-#: in parts is taken part by part until the container is stopped.
+#: in parts, which may be empty, is taken part by part until the container or the command is stopped, or is overdue.
 Program = Callable[[FakeFiles, tuple[str, ...], Mapping[str, str]], tuple[int, bytes | Iterable[bytes]]]
 
 #: Which commands a program answers to.
@@ -55,6 +58,9 @@ class FakeDiskFullError(Exception):
 
 class FakeTimeoutError(Exception):
     """A program raises it to run until its deadline."""
+
+
+_KILLS = {FakeOutOfMemoryError: Termination.OUT_OF_MEMORY, FakeDiskFullError: Termination.DISK_FULL}
 
 
 @dataclass(slots=True)
@@ -79,7 +85,10 @@ class FakeSandbox:
         self.containers: dict[str, FakeContainer] = {}
         #: How many containers were ever created.
         self.created = 0
+        #: Private networks that were not removed: name → labels.
+        self.networks: dict[str, Mapping[str, str]] = {}
         self._pids = itertools.count(1000)
+        self._ports = itertools.count(40_000)
         self._check_devices = driver.check if driver else no_driver
         if driver:
             self.program("nvidia-smi", driver.answer)
@@ -115,10 +124,10 @@ class FakeSandbox:
 
     def create(self, spec: ContainerSpec) -> FakeContainer:
         """Create a container; nothing runs yet."""
-        if spec.argv is not None and not spec.argv:
-            raise ValueError("argv is empty: give a command, or None for an idle container")
-        if spec.argv is None and (spec.environment or spec.workdir):
-            raise ValueError("an idle container's environment and workdir would be frozen: pass them to exec instead")
+        check_spec(spec)
+        for join in spec.joins:
+            if join.network not in self.networks:
+                raise SandboxError(f"no such network: {join.network}")
         image = self._image(spec.image)
         container = FakeContainer(self, spec, image)
         self.containers[container.id] = container
@@ -133,6 +142,16 @@ class FakeSandbox:
             yield container
         finally:
             container.remove()
+
+    @contextlib.contextmanager
+    def private_network(self, *, outward: bool, labels: Mapping[str, str]) -> Iterator[str]:
+        """Make a network, which carries nothing; its name tells whether it is outward."""
+        name = f"fake-{'outward' if outward else 'inward'}-{uuid.uuid4().hex}"
+        self.networks[name] = dict(labels)
+        try:
+            yield name
+        finally:
+            del self.networks[name]
 
     def image_exists(self, image: str) -> bool:
         """Whether the image is there."""
@@ -175,12 +194,15 @@ class FakeContainer:
         self._running = False
         self._stopped = False
         self._pid = next(sandbox._pids)  # noqa: SLF001 - engine and container are one fake.
+        self._port = next(sandbox._ports)  # noqa: SLF001 - likewise.
         #: What it was created from.
         self.spec = spec
         #: Its files, for tests to look into.
         self.files = image.files.copy()
         #: Every command it was given, in order, with its environment.
         self.commands: list[tuple[tuple[str, ...], Mapping[str, str]]] = []
+        #: What `run` gave its main process to read. The program finds it in its files at `/dev/stdin`.
+        self.stdin: bytes | None = None
 
     @property
     def id(self) -> str:
@@ -190,6 +212,7 @@ class FakeContainer:
     def put(self, path: str, archive: IO[bytes]) -> None:
         """Unpack a tar stream below the folder `path`, which must exist."""
         self._check_exists()
+        check_in_files(self.spec, path)
         try:
             self.files.unpack(path, archive)
         except FileNotFoundError as error:
@@ -199,6 +222,7 @@ class FakeContainer:
     def get(self, path: str) -> Iterator[IO[bytes] | None]:
         """Read the file or folder at `path` as a tar stream; None where there is nothing."""
         self._check_exists()
+        check_in_files(self.spec, path)
         packed = self.files.pack(path)
         yield None if packed is None else io.BufferedReader(_Stream(packed))
 
@@ -217,13 +241,14 @@ class FakeContainer:
         workdir: str = "",
         on_output: Callable[[bytes], object] | None = None,
         capture_bytes: int = CAPTURE_BYTES,
+        stop: Callable[[], bool] = lambda: False,
     ) -> Completed:
-        """Run the program that was registered for a command."""
+        """Run the program that was registered for a command; `stop` is asked between the parts of its output."""
         del workdir
         self._check_exists()
         if not self._running:
             raise SandboxError(f"container {self._id[:12]} does not run: start it first")
-        return self._execute(tuple(argv), environment or {}, timeout_s, Capture(capture_bytes, on_output))
+        return self._execute(tuple(argv), environment or {}, timeout_s, Capture(capture_bytes, on_output), stop)
 
     def run(
         self,
@@ -231,6 +256,7 @@ class FakeContainer:
         timeout_s: float,
         on_output: Callable[[bytes], object] | None = None,
         capture_bytes: int = CAPTURE_BYTES,
+        stdin: bytes | None = None,
     ) -> Completed:
         """Run the program that was registered for the main process's command."""
         self._check_exists()
@@ -238,10 +264,22 @@ class FakeContainer:
             raise ValueError("an idle container has no command to run: create it with argv, or use exec")
         self._sandbox._check_devices(self.spec.devices)  # noqa: SLF001 - likewise.
         self._running, self._stopped = True, False
+        self.stdin = stdin
+        self.files.write(_STDIN, stdin or b"")
         try:
             return self._execute(self.spec.argv, self.spec.environment, timeout_s, Capture(capture_bytes, on_output))
         finally:
+            self.files.remove(_STDIN)
             self._running = False
+
+    def published(self) -> int:
+        """A number; nothing answers there."""
+        self._check_exists()
+        if not self.spec.publish:
+            raise ValueError("the container publishes no port: create it with `publish`")
+        if not self._running:
+            raise SandboxError(f"port {self.spec.publish} of container {self._id[:12]} is not published")
+        return self._port
 
     def host_pids(self) -> frozenset[int]:
         """The one process that it has while it runs."""
@@ -251,7 +289,7 @@ class FakeContainer:
     def written(self) -> int:
         """Bytes of its files beyond its image."""
         self._check_exists()
-        return max(0, self.files.size - self._image.files.size)
+        return max(0, self._lasting().size - self._image.files.size)
 
     def stop(self) -> None:
         """Stop it."""
@@ -265,7 +303,7 @@ class FakeContainer:
             raise SandboxError(f"cannot freeze container {self._id[:12]} as {reference}: it runs. Stop it first.")
         merged = {**self._image.labels, **labels}
         return self._sandbox._store(  # noqa: SLF001 - likewise.
-            reference, _Image(self.files.copy(), self._image.environment, merged)
+            reference, _Image(self._lasting(), self._image.environment, merged)
         )
 
     def remove(self) -> None:
@@ -274,26 +312,45 @@ class FakeContainer:
         self._sandbox.containers.pop(self._id, None)
 
     def _execute(
-        self, argv: tuple[str, ...], environment: Mapping[str, str], timeout_s: float, capture: Capture
+        self,
+        argv: tuple[str, ...],
+        environment: Mapping[str, str],
+        timeout_s: float,
+        capture: Capture,
+        stop: Callable[[], bool] = lambda: False,
     ) -> Completed:
         started = time.monotonic()
+
+        def completed(termination: Termination, code: int = 137) -> Completed:
+            return Completed(argv, termination, code, capture.result(), time.monotonic() - started)
+
         merged = {**self._image.environment, **environment}
         self.commands.append((argv, merged))
         try:
             code, output = self._sandbox._find(argv)(self.files, argv, merged)  # noqa: SLF001 - likewise.
-        except FakeOutOfMemoryError:
-            return Completed(argv, Termination.OUT_OF_MEMORY, 137, capture.result(), time.monotonic() - started)
-        except FakeDiskFullError:
-            return Completed(argv, Termination.DISK_FULL, 137, capture.result(), time.monotonic() - started)
+        except (FakeOutOfMemoryError, FakeDiskFullError) as error:
+            return completed(_KILLS[type(error)])
         except FakeTimeoutError:
+            if stop():
+                return completed(Termination.STOPPED)
             return Completed(argv, Termination.TIMED_OUT, 137, capture.result(), timeout_s)
         for part in (output,) if isinstance(output, bytes) else output:
             if self._stopped:
                 code = 137
                 break
+            if stop():
+                return completed(Termination.STOPPED)
+            if time.monotonic() - started >= timeout_s:
+                return completed(Termination.TIMED_OUT)
             capture.feed(part)
-        termination = Termination.SIGNALLED if code in _SIGNALS else Termination.EXITED
-        return Completed(argv, termination, code, capture.result(), time.monotonic() - started)
+        return completed(Termination.SIGNALLED if code in _SIGNALS else Termination.EXITED, code)
+
+    def _lasting(self) -> FakeFiles:
+        """Its files without those in memory."""
+        files = self.files.copy()
+        if self.spec.scratch:
+            files.remove(self.spec.scratch)
+        return files
 
     def _check_exists(self) -> None:
         if self._id not in self._sandbox.containers:

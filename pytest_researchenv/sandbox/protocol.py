@@ -16,6 +16,7 @@ __all__ = [
     "Completed",
     "Container",
     "ContainerSpec",
+    "Join",
     "Limits",
     "Mount",
     "Network",
@@ -45,6 +46,7 @@ class Termination(StrEnum):
     OUT_OF_MEMORY = "out of memory"
     TIMED_OUT = "timed out"
     DISK_FULL = "disk limit reached"
+    STOPPED = "stopped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,19 @@ class Mount:
 
 
 @dataclass(frozen=True, slots=True)
+class Join:
+    """A place in a private network, from `Sandbox.private_network`.
+
+    Attributes:
+        network: the network's name.
+        alias: name by which the others in it find the container; empty for none.
+    """
+
+    network: str
+    alias: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ContainerSpec:
     """What to create a container from.
 
@@ -92,6 +107,12 @@ class ContainerSpec:
             has no means to give any raises `DevicesUnavailableError` at the start.
         host_pids: whether it sees the processes of the engine's host: for monitors of ours only, never for what an
             agent made.
+        joins: private networks that it is in, beside what `network` gives. Names that are not in them are refused
+            within seconds, not looked up.
+        scratch: absolute path of a folder in memory, writable by everyone, which is never frozen; empty for none. It
+            is out of the engine's reach, so that `put` and `get` refuse it, and empty again after each start, that
+            after a kill included. Its mount point is frozen as an empty folder, except below /dev.
+        publish: TCP port of it that answers on the loopback address of the engine's host, too; 0 for none.
     """
 
     image: str
@@ -104,6 +125,9 @@ class ContainerSpec:
     labels: Mapping[str, str] = field(default_factory=dict)
     devices: tuple[str, ...] = ()
     host_pids: bool = False
+    joins: tuple[Join, ...] = ()
+    scratch: str = ""
+    publish: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +202,8 @@ class Completed:
                 return f"timed out after {self.duration_s:.0f} s"
             case Termination.DISK_FULL:
                 return "killed: wrote more than its disk limit"
+            case Termination.STOPPED:
+                return "stopped"
 
     @property
     def command(self) -> str:
@@ -217,8 +243,13 @@ class Container(Protocol):
         workdir: str = "",
         on_output: Callable[[bytes], object] | None = None,
         capture_bytes: int = CAPTURE_BYTES,
+        stop: Callable[[], bool] = lambda: False,
     ) -> Completed:
-        """Run a command in a started idle container until it ends, or kill it and its group at the deadline."""
+        """Run a command in a started idle container until it ends, or kill it and its group at the deadline.
+
+        `stop` is asked about once a second, also while nothing is printed; once it is true the command is killed in
+        the same way, and has ended as `Termination.STOPPED`.
+        """
 
     def run(
         self,
@@ -226,10 +257,19 @@ class Container(Protocol):
         timeout_s: float,
         on_output: Callable[[bytes], object] | None = None,
         capture_bytes: int = CAPTURE_BYTES,
+        stdin: bytes | None = None,
     ) -> Completed:
         """Start the main process of a container with `argv`, and wait for its end, or kill it at the deadline.
 
-        Files can still be read with `get` afterwards.
+        Files can still be read with `get` afterwards. `stdin` is what the process reads there, and then the end of the
+        file: the way for secrets, which then stand in nothing that the engine stores or shows. Without it the process
+        reads nothing but the end of the file.
+        """
+
+    def published(self) -> int:
+        """Port on the loopback address of the engine's host behind which `ContainerSpec.publish` answers.
+
+        Only while the container runs. May be called from another thread as soon as `run` was: it waits for the start.
         """
 
     def host_pids(self) -> frozenset[int]:
@@ -263,6 +303,15 @@ class Sandbox(Protocol):
 
     def opened(self, spec: ContainerSpec) -> AbstractContextManager[Container]:
         """Create a container that is removed at the end of the block."""
+
+    def private_network(self, *, outward: bool, labels: Mapping[str, str]) -> AbstractContextManager[str]:
+        """Make a network of its own, which is removed at the end of the block; yields its name.
+
+        Args:
+            outward: whether its containers reach what is outside. If not, they reach one another and nothing else, not
+                even the engine's host.
+            labels: labels of the network beside our own.
+        """
 
     def image_exists(self, image: str) -> bool:
         """Whether the image is there, locally."""

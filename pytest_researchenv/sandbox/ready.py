@@ -7,7 +7,9 @@ from dataclasses import replace
 from functools import partial
 
 from pytest_researchenv.engine import Engine
+from pytest_researchenv.gateway.opening import Gateways
 from pytest_researchenv.hardware import CPU_ONLY, Accelerator, Hardware
+from pytest_researchenv.sandbox.agenttools import ensure_agent_tool
 from pytest_researchenv.sandbox.assets import ensure_asset
 from pytest_researchenv.sandbox.daemon import connect
 from pytest_researchenv.sandbox.docker import DockerSandbox
@@ -57,6 +59,8 @@ def docker_engine(run: str, *, image: str, accelerator: str, say: Callable[[str]
         notes=host.notes,
         close=client.close,
         tools=ensure_tools(client, owner=owner, image=base.image, say=say),
+        tool_volume=partial(ensure_agent_tool, client, owner=owner, image=base.image, say=say),
+        gateway=Gateways(client, sandbox, owner, host, say),
         hardware=hardware,
         volume_of=partial(ensure_asset, client, owner=owner, image=base.image, say=say),
     )

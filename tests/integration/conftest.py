@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_researchenv.agents.script import ScriptAgent
+from pytest_researchenv.agentwork import Order
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.model import Environment, Repository, Tier, TierResult
 from pytest_researchenv.probes.c0 import C0Probe
@@ -51,11 +52,8 @@ class Workshop:
         attempt = Store(self.folder / "results", "tests").begin(agent.name, repository.slug, "session")
         environment = provision(
             self.engine,
-            timeout_s=timeout_s,
-            limits=self.limits,
+            Order(agent, agent.needs, repository, timeout_s, self.limits),
             attempt=attempt,
-            agent=agent,
-            repository=repository,
             tree=fetch(repository, cache=self.folder / "cache"),
             inputs={},
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 import uuid
@@ -13,75 +12,26 @@ from pathlib import Path
 
 import pytest
 from docker import DockerClient
-from junitparser import JUnitXml
 
 from pytest_researchenv.sandbox.labels import PREFIX
+from tests.integration.workplace import Ran, Workplace
 
 
-FIXTURES = Path(__file__).parents[2] / "fixtures"
-Run = Callable[..., "Ran"]
-
-
-class Ran:
-    """A finished pytest run of a suite."""
-
-    def __init__(self, folder: Path, done: subprocess.CompletedProcess[str]) -> None:
-        self.folder = folder
-        self.code = done.returncode
-        self.text = done.stdout + done.stderr
-
-    @property
-    def outcomes(self) -> dict[str, str]:
-        """`C0 oracle-plain` → passed, failure or error, as the JUnit file says; skipped ones are left out."""
-        found: dict[str, str] = {}
-        for tests in JUnitXml.fromfile(str(self.folder / "out.xml")):
-            for case in tests:
-                tier, ident = re.fullmatch(r"test_(c\d)_.*\[(.*)\]", case.name).groups()  # type: ignore[union-attr]
-                outcome = str(case.result[0]._tag) if case.result else "passed"
-                if outcome != "skipped":
-                    found[f"{tier.upper()} {ident}"] = outcome
-        return found
-
-    def attempts(self) -> list[str]:
-        """Every attempt's folder, relative to the results."""
-        results = self.folder / "researchenv-results"
-        return sorted(str(path.parent.relative_to(results)) for path in results.rglob("attempt.json"))
+Run = Callable[..., Ran]
 
 
 @pytest.fixture(scope="module")
-def workplace(tmp_path_factory: pytest.TempPathFactory, docker_client: DockerClient) -> Iterator[Run]:
-    """Run pytest on a copy of the tiny suite; what it froze is removed in the end."""
-    folder = tmp_path_factory.mktemp("workplace")
-    folders = {folder}
-    shutil.copytree(FIXTURES, folder / "fixtures", ignore=shutil.ignore_patterns("__pycache__"))
+def place(tmp_path_factory: pytest.TempPathFactory, docker_client: DockerClient) -> Iterator[Workplace]:
+    """A place in which pytest runs the tiny suite; what it froze is removed in the end."""
+    place = Workplace(tmp_path_factory.mktemp("workplace"), docker_client)
+    yield place
+    place.clean()
 
-    def run(*arguments: str, cwd: Path = folder) -> Ran:
-        folders.add(cwd)
-        (cwd / "out.xml").unlink(missing_ok=True)
-        suite = ["--researchenv-suite", str(cwd / "fixtures/suites/tiny")]
-        done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "pytest",
-                "-c",
-                "/dev/null",
-                "--rootdir",
-                str(cwd),
-                "--junitxml=out.xml",
-                *suite,
-                *arguments,
-            ],
-            cwd=cwd,
-            check=False,
-            capture_output=True,
-            text=True,
-        )
-        return Ran(cwd, done)
 
-    yield run
-    for record in (path for root in folders for path in root.rglob("environment.json")):
-        docker_client.images.remove(json.loads(record.read_text())["image"], force=True)
+@pytest.fixture(scope="module")
+def workplace(place: Workplace) -> Run:
+    """Run pytest there."""
+    return place.run
 
 
 @pytest.fixture(scope="module")
@@ -91,12 +41,12 @@ def first(workplace: Run) -> Ran:
 
 
 @pytest.fixture
-def fresh(workplace: Run, tmp_path: Path) -> Run:
+def fresh(place: Workplace, tmp_path: Path) -> Run:
     """Run in a workplace of its own, where nothing is stored yet."""
-    shutil.copytree(FIXTURES, tmp_path / "fixtures", ignore=shutil.ignore_patterns("__pycache__"))
+    place.prepare(tmp_path)
 
     def run(*arguments: str) -> Ran:
-        return workplace("--researchenv-agent=oracle", *arguments, cwd=tmp_path)
+        return place.run("--researchenv-agent=oracle", *arguments, cwd=tmp_path)
 
     return run
 

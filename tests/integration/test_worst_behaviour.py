@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,6 +59,10 @@ class Limited:
         """Create a container that is removed at the end of the block."""
         with self.sandbox.opened(replace(spec, limits=self.limits)) as container:
             yield container
+
+    def private_network(self, *, outward: bool, labels: Mapping[str, str]) -> AbstractContextManager[str]:
+        """Make a network."""
+        return self.sandbox.private_network(outward=outward, labels=labels)
 
     def image_exists(self, image: str) -> bool:
         """Whether the image is there."""

@@ -10,7 +10,7 @@ from typing import IO
 
 import pytest
 
-from pytest_researchenv.agents.protocol import REPORT_PATH, AgentTask, Telemetry
+from pytest_researchenv.agents.protocol import REPORT_PATH, AgentTask, Needs, Telemetry
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.errors import ConfigurationError, InfrastructureError, SandboxError, StaleEnvironmentError
 from pytest_researchenv.harness import Harness
@@ -30,6 +30,7 @@ class FakeAgent:
     breaks: bool = False
     name: str = "fake"
     worked: int = 0
+    needs: Needs = field(default_factory=lambda: Needs(prompted=False))
 
     def inputs(self, repository: Repository) -> Mapping[str, str]:
         """What shapes the environment."""
@@ -42,6 +43,9 @@ class FakeAgent:
             raise InfrastructureError("the model's API did not answer")
         task.container.exec(["report"], timeout_s=task.timeout_s)
         return Telemetry(ended="exited with code 0", numbers={"wall_s": 1.0})
+
+    def trajectory(self, transcript: Path) -> None:
+        """It prints nothing."""
 
 
 @dataclass

@@ -7,13 +7,14 @@ import os
 import tarfile
 import tracemalloc
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_researchenv.agents.protocol import REPORT_PATH, AgentTask, Telemetry
+from pytest_researchenv.agents.protocol import REPORT_PATH, AgentTask, Needs, Telemetry
+from pytest_researchenv.agentwork import Order
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.errors import SandboxError
 from pytest_researchenv.model import UNFREEZABLE, Cause, Environment, PathSource, Repository
@@ -257,6 +258,7 @@ class Idler:
     size: int = 0
     name: str = "idler"
     free: bool = True
+    needs: Needs = field(default_factory=lambda: Needs(prompted=False))
 
     def inputs(self, repository: Repository) -> Mapping[str, str]:
         """Nothing shapes what it does."""
@@ -268,6 +270,9 @@ class Idler:
         task.container.exec(["work"], timeout_s=1)
         return Telemetry("exited with code 0", {})
 
+    def trajectory(self, transcript: Path) -> None:
+        """It prints nothing."""
+
 
 def _provisioned(sandbox: FakeSandbox, tree: Tree, folder: Path, *, size: int = 0) -> Environment:
     def work(files: FakeFiles, _argv: tuple[str, ...], _environment: Mapping[str, str]) -> tuple[int, bytes]:
@@ -277,13 +282,11 @@ def _provisioned(sandbox: FakeSandbox, tree: Tree, folder: Path, *, size: int = 
 
     sandbox.program("work", work)
     base = sandbox.add_image("base", {"/researchenv": Folder(), "/workspace": Folder()})
+    agent = Idler()
     return provision(
         Engine(sandbox, base, "", (), {}, Mount("tools", "/tools")),
-        timeout_s=1,
-        limits=Limits(disk_bytes=100_000),
+        Order(agent, agent.needs, Repository("project", PathSource(".")), 1, Limits(disk_bytes=100_000)),
         attempt=Store(folder / "results", "run").begin("idler", "project", "session"),
-        agent=Idler(),
-        repository=Repository("project", PathSource(".")),
         tree=tree,
         inputs={},
     )

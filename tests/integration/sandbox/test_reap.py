@@ -46,6 +46,14 @@ class Things:
         self._client.networks.create(name, labels=labels, internal=True)
         return name
 
+    def member(self, labels: dict[str, str], network: str) -> str:
+        """A container that runs in a network."""
+        name = self._name("containers")
+        command = ["sleep", "300"]
+        made = self._client.containers.create(self._image, command, name=name, labels=labels, network=network)
+        made.start()
+        return name
+
     def volume(self, labels: dict[str, str]) -> str:
         """An empty volume."""
         return str(self._client.volumes.create(self._name("volumes"), labels=labels).name)
@@ -111,6 +119,19 @@ def test_a_dead_owners_things_go_and_nobody_elses(docker_client: DockerClient, t
     assert things.left() == kept
     assert dead <= {*reaped.containers, *reaped.networks, *reaped.volumes}
     assert reaped.total >= len(dead)
+
+
+def test_a_dead_owners_network_goes_with_what_runs_in_it(docker_client: DockerClient, things: Things) -> None:
+    """Containers go before their networks; a network that somebody else's container is in is kept, and said so."""
+    ours, shared = (things.network(DEAD.labels("network")) for _ in range(2))
+    member = things.member(DEAD.labels("container"), ours)
+    stranger = things.member({}, shared)
+
+    reaped = _reap(docker_client)
+
+    assert things.left() == {shared, stranger}
+    assert {ours, member} <= {*reaped.networks, *reaped.containers}
+    assert any(shared in line for line in reaped.refused)
 
 
 def test_what_is_for_later_runs_goes_only_on_demand(docker_client: DockerClient, things: Things) -> None:

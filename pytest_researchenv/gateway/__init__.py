@@ -1,0 +1,1 @@
+"""What stands between an agent and the outside: a sidecar container that holds the key, counts, and refuses."""

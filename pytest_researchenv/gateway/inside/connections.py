@@ -1,0 +1,81 @@
+"""Reaches into the proxy where it has no hook: open connections, memory, and its own error pages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from mitmproxy import http  # type: ignore[import-not-found,unused-ignore]
+from mitmproxy.net.http import http1  # type: ignore[import-not-found,unused-ignore]
+from mitmproxy.proxy.layers.http import _http1  # type: ignore[import-not-found,unused-ignore]
+
+from .policy import Refusal
+
+
+__all__ = ["Connections", "resident_bytes", "set_error_pages"]
+
+#: Of clients, over both ports. One that reads slowly holds its answer's pieces, one that sends its request.
+_CLIENTS = 128
+
+#: Above it, the clients that are connected are sent away: only they can have filled it.
+_MEMORY_BYTES = 1024**3
+
+
+def resident_bytes() -> int:
+    """Memory that this process holds."""
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * 4096
+
+
+def set_error_pages(api: str) -> None:
+    """Let the proxy's own errors (a service that cannot be reached) have the shape of the provider's."""
+
+    def page(status: int, message: str = "") -> bytes:
+        body = Refusal.of(api, status, message).body if api else json.dumps({"error": message}).encode()
+        headers = http.Headers(Connection="close", Content_Type="application/json")
+        return bytes(http1.assemble_response(http.Response.make(status, body, headers)))
+
+    # mitmproxy writes HTML otherwise, which the tools take for a broken service.
+    _http1.make_error_response = page
+
+
+class Connections:
+    """The proxy's open connections.
+
+    Args:
+        server: mitmproxy's `Proxyserver`.
+    """
+
+    def __init__(self, server: Any) -> None:  # noqa: ANN401 - mitmproxy is not installed where types are checked
+        self._server = server
+
+    def client_connected(self, client: Any) -> None:  # noqa: ANN401 - likewise
+        """Hook: refuse clients beyond the limit."""
+        if len(self._server.connections) > _CLIENTS:
+            client.error = "too many connections"
+
+    def cut_upstream(self, client: Any) -> None:  # noqa: ANN401 - likewise
+        """End what is open to the outside on behalf of a client."""
+        handler = self._server.connections.get(client.id)
+        if handler is None:
+            return
+        for connection, transport in list(handler.transports.items()):
+            if connection is not handler.client and transport.handler is not None:
+                transport.handler.cancel("silent for too long")
+
+    def abort(self, client: Any, server: Any) -> None:  # noqa: ANN401 - likewise
+        """Drop one connection to the outside, before another byte is written to it."""
+        handler = self._server.connections.get(client.id)
+        transport = handler.transports.get(server) if handler else None
+        if transport is not None and transport.writer is not None:
+            transport.writer.transport.abort()
+
+    def shed(self) -> bool:
+        """Send everyone away when memory runs out, and tell whether that was so."""
+        if resident_bytes() < _MEMORY_BYTES:
+            return False
+        for handler in list(self._server.connections.values()):
+            for transport in list(handler.transports.values()):
+                if transport.handler is not None:
+                    transport.handler.cancel("out of memory")
+        return True

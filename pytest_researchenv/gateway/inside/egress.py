@@ -1,0 +1,235 @@
+"""The add-on for the port to the outside: which hosts may be asked for what, and what was asked."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from mitmproxy import http  # type: ignore[import-not-found,unused-ignore]
+
+from .connections import Connections
+from .events import Reporter
+from .policy import bypassed, public_address, split_host
+from .settings import EgressSettings
+
+
+__all__ = ["EgressProxy"]
+
+_PRIVATE = "its name has an address that is not in the public internet"
+
+_PORTS = {"http": 80, "https": 443}
+
+#: Requests that are reported: an agent could send more without end, and fill the harness's memory.
+_REPORTS = 50_000
+
+
+@dataclass(slots=True)
+class _Passage:
+    """One request to the outside."""
+
+    method: str
+    host: str
+    path: str
+    at: float = field(default_factory=time.time)
+    up: int = 0
+    down: int = 0
+
+
+class EgressProxy:
+    """Stands between the agent's container and the outside.
+
+    Args:
+        settings: what it is to do.
+        reporter: where it tells what it saw.
+        connections: the proxy's connections.
+    """
+
+    def __init__(self, settings: EgressSettings, reporter: Reporter, connections: Connections) -> None:
+        self._settings = settings
+        self._reporter = reporter
+        self._connections = connections
+        self._passages: dict[str, _Passage] = {}
+        self._reported = 0
+
+    # --- Hooks of the proxy ---------------------------------------------------------------------------------
+
+    def http_connect(self, flow: Any) -> None:  # noqa: ANN401 - mitmproxy is not installed where types are checked
+        """A tunnel is asked for."""
+        request = flow.request
+        reason = ""
+        flow.response = _unchecked()
+        if not self._settings.targets.permits_tunnel(request.host, request.port):
+            reason = "the host is not on this attempt's list"
+        elif self._settings.targets.denied(request.host, ""):
+            reason = "it belongs to the benchmark itself"
+        if reason:
+            host = _named("https", request.host, request.port)
+            self._refuse(flow, _Passage("CONNECT", host, ""), reason)
+        else:
+            flow.response = None
+
+    def requestheaders(self, flow: Any) -> None:  # noqa: ANN401 - likewise
+        """A request begins, inside a tunnel or outside any."""
+        if not _mine(flow):
+            return
+        flow.response = _unchecked()
+        request = flow.request
+        host, port = request.host, request.port
+        passage = _Passage(request.method, _named(request.scheme, host, port), request.path.partition("?")[0])
+        if flow.error:
+            return
+        if reason := self._objection(request, host, port):
+            self._refuse(flow, passage, reason)
+            return
+        self._passages[flow.id] = passage
+        self._prepare(flow, host, port)
+
+        def count(chunk: bytes) -> list[bytes]:
+            passage.up += len(chunk)
+            return [chunk] if chunk else []
+
+        request.stream = count
+        flow.response = None
+
+    def responseheaders(self, flow: Any) -> None:  # noqa: ANN401 - likewise
+        """An answer begins."""
+        passage = self._passages.get(flow.id)
+        if passage is None:
+            return
+        # Other ways to the same host (HTTP/3) would not come through here.
+        flow.response.headers.pop("alt-svc", None)
+
+        def count(chunk: bytes) -> list[bytes]:
+            passage.down += len(chunk)
+            return [chunk] if chunk else []
+
+        flow.response.stream = count
+
+    def response(self, flow: Any) -> None:  # noqa: ANN401 - likewise
+        """An answer is complete."""
+        if passage := self._passages.pop(flow.id, None):
+            self._report(passage, allowed=True, status=flow.response.status_code)
+
+    def error(self, flow: Any) -> None:  # noqa: ANN401 - likewise
+        """A request or its answer broke off."""
+        if passage := self._passages.pop(flow.id, None):
+            status = flow.response.status_code if flow.response is not None else None
+            self._report(passage, allowed=_PRIVATE not in str(flow.error.msg), status=status)
+
+    async def server_connect(self, data: Any) -> None:  # noqa: ANN401 - likewise
+        """A connection to the outside is about to be opened."""
+        if data.client.proxy_mode.type_name != "regular":
+            return
+        host, port = data.server.address[:2]
+        # Undone at the end, as everywhere here: mitmproxy would log an error, and connect.
+        data.server.error = "its address was not checked"
+        reason = None if self._trusted(host, port) else await _objection_to_address(host, port)
+        data.server.error = reason
+
+    def server_connected(self, data: Any) -> None:  # noqa: ANN401 - likewise
+        """A connection to the outside is open, and nothing was sent yet: the name may have changed meanwhile."""
+        if data.client.proxy_mode.type_name != "regular" or self._trusted(*data.server.address[:2]):
+            return
+        if not public_address(str(data.server.peername[0])):
+            self._connections.abort(data.client, data.server)
+
+    # --- Steps ----------------------------------------------------------------------------------------------
+
+    def _objection(self, request: Any, host: str, port: int) -> str:  # noqa: ANN401 - likewise
+        """Why a request may not pass; empty where it may. What counts is the host that it would really reach."""
+        targets = self._settings.targets
+        if not targets.permits(request.scheme, host, port):
+            return "the host is not on this attempt's list"
+        for named in (request.headers.get("host", ""), request.authority):
+            name, named_port = split_host(named.lower())
+            if named and (name, named_port or _PORTS.get(request.scheme)) != (host.lower().rstrip("."), port):
+                return "its Host header names another host"
+        if len(request.headers.get_all("host")) > 1:
+            return "it has more than one Host header"
+        if piece := targets.denied(host, request.path):
+            return f"it belongs to the benchmark itself ({piece})"
+        return ""
+
+    def _prepare(self, flow: Any, host: str, port: int) -> None:  # noqa: ANN401 - likewise
+        request = flow.request
+        for name in ("proxy-authorization", "proxy-connection"):
+            request.headers.pop(name, None)
+        request.authority = ""
+        via = self._settings.via
+        if via is None or bypassed(host, self._settings.direct):
+            return
+        if request.scheme == "https":
+            flow.server_conn.via = via
+            return
+        # Plain http goes to the proxy as it came here: many proxies open tunnels to port 443 only.
+        # Past the setters of host and port, which would name the proxy in the request, too.
+        request.data.host, request.data.port = via[1]
+        request.authority = host if port == _PORTS["http"] else f"{host}:{port}"
+        request.headers["host"] = request.authority
+        if self._settings.credential:
+            request.headers["proxy-authorization"] = self._settings.credential
+
+    def _trusted(self, host: str, port: int) -> bool:
+        """Whether an address needs no look: of the host's proxy, or of what may be private."""
+        via = self._settings.via
+        if via is not None and (host, port) == via[1]:
+            return True
+        private, targets = self._settings.private, self._settings.targets
+        if any(private.permits(scheme, host, port) for scheme in _PORTS):
+            return True
+        # An address on the list was put there as an address.
+        return _is_address(host) and any(targets.permits(scheme, host, port) for scheme in _PORTS)
+
+    def _refuse(self, flow: Any, passage: _Passage, reason: str) -> None:  # noqa: ANN401 - likewise
+        text = f"The request to {passage.host} was refused: {reason}.\n"
+        flow.response = http.Response.make(403, text, {"Content-Type": "text/plain", "Connection": "close"})
+        self._report(passage, allowed=False, status=None)
+
+    def _report(self, passage: _Passage, *, allowed: bool, status: int | None) -> None:
+        self._reported += 1
+        if self._reported > _REPORTS:
+            return
+        self._reporter.send(
+            "egress",
+            at=passage.at,
+            method=passage.method[:20],
+            host=passage.host[:300],
+            path=passage.path[:1000],
+            allowed=allowed,
+            status=status,
+            bytes_up=passage.up,
+            bytes_down=passage.down,
+        )
+
+
+async def _objection_to_address(host: str, port: int) -> str | None:
+    """Why a name must not be connected to; None where it may."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        return f"the name cannot be resolved: {error}"
+    return None if all(public_address(str(entry[4][0])) for entry in found) else _PRIVATE
+
+
+def _unchecked() -> Any:  # noqa: ANN401 - mitmproxy is not installed where types are checked
+    """The answer to a request until it was looked at: mitmproxy would log an error in there, and let it pass."""
+    return http.Response.make(403, "The request could not be checked.\n", {"Content-Type": "text/plain"})
+
+
+def _mine(flow: Any) -> bool:  # noqa: ANN401 - mitmproxy is not installed where types are checked
+    return str(flow.client_conn.proxy_mode.type_name) == "regular"
+
+
+def _named(scheme: str, host: str, port: int) -> str:
+    return host if port == _PORTS.get(scheme) else f"{host}:{port}"
+
+
+def _is_address(host: str) -> bool:
+    try:
+        socket.getaddrinfo(host, None, flags=socket.AI_NUMERICHOST)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,70 @@
+"""When an agent's work is ended from outside, and in which words."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import final
+
+from pytest_researchenv.gateway.protocol import Ledger
+
+
+__all__ = ["Watch"]
+
+#: How long a tool has to end by itself once its model refuses to answer, in seconds.
+_GRACE_S = 20.0
+
+
+@final
+class Watch:
+    """Tells whether an agent must end its work before the deadline.
+
+    Args:
+        ledger: what its gateway has seen; None where it has none.
+        inactivity_s: how long it may print nothing and ask nothing, in seconds; None for no limit.
+        clock: the monotonic clock.
+    """
+
+    def __init__(
+        self, ledger: Ledger | None, *, inactivity_s: float | None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._ledger = ledger
+        self._inactivity = inactivity_s
+        self._clock = clock
+        self._printed = clock()
+        self._exhausted: float | None = None
+        self._lasting: float | None = None
+        #: Why the work was ended, in words; empty while it goes on.
+        self.reason = ""
+        #: Whether it was ended while the model owed an answer.
+        self.unanswered = False
+
+    def printed(self) -> None:
+        """Note that something was printed."""
+        self._printed = self._clock()
+
+    def __call__(self) -> bool:
+        """Whether the agent must end its work now."""
+        self.reason = self.reason or self._found()
+        return bool(self.reason)
+
+    def _found(self) -> str:
+        now = self._clock()
+        last = max(self._printed, self._ledger.last_activity if self._ledger else self._printed)
+        if self._inactivity is not None and now - last > self._inactivity:
+            self.unanswered = self._ledger is not None and self._ledger.silent_s > 0
+            return f"inactivity limit: nothing was printed or asked for {self._inactivity:g} s"
+        return self._gateway(self._ledger, now) if self._ledger else ""
+
+    def _gateway(self, ledger: Ledger, now: float) -> str:
+        if ledger.failure:
+            return f"its gateway failed: {ledger.failure}"
+        if ledger.exhausted:
+            self._exhausted = self._exhausted or now
+            return ledger.exhausted if now - self._exhausted > _GRACE_S else ""
+        trouble = ledger.trouble
+        if trouble is None or not trouble.outcome.lasting:
+            self._lasting = None
+            return ""
+        self._lasting = self._lasting or now
+        return str(trouble) if now - self._lasting > _GRACE_S else ""
