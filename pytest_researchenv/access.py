@@ -137,4 +137,4 @@ class Access:
 def shown(budget: Budget) -> str:
     """A budget in words, as it is recorded with an environment."""
     parts = {"$": budget.max_cost_usd, "tokens ": budget.max_tokens, "requests ": budget.max_requests}
-    return ", ".join(f"{name}{value:g}" for name, value in parts.items() if value is not None) or "no limit"
+    return ", ".join(f"{name}{value}" for name, value in parts.items() if value is not None) or "no limit"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -11,7 +13,7 @@ from pytest_researchenv.agents.protocol import SCRATCH, TOOL_TARGET, Agent, Agen
 from pytest_researchenv.agents.trajectory import dump
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.errors import InfrastructureError, ProviderError
-from pytest_researchenv.gateway.protocol import Gateway, GatewayRequest, Ledger, Reach
+from pytest_researchenv.gateway.protocol import Gateway, GatewayRequest, Ledger, Reach, Trouble
 from pytest_researchenv.gateway.trust import trusting
 from pytest_researchenv.model import Repository
 from pytest_researchenv.sandbox.protocol import Container, ContainerSpec, Join, Limits, Mount, Network
@@ -21,6 +23,16 @@ from pytest_researchenv.watch import Watch
 
 
 __all__ = ["Order", "Worked", "at_work"]
+
+_log = logging.getLogger(__name__)
+
+
+#: So many failed requests in a row, the tool's own waits between them, are no passing trouble.
+_SUSTAINED = 3
+
+#: How long the gateway may take to tell of the last requests, in seconds.
+_LAST_CALLS_S = 5.0
+_POLL_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +114,21 @@ def at_work(
         say("agent at work")
         watch = Watch(way.ledger if way else None, inactivity_s=order.needs.inactivity_s)
         environment = _environment(engine, container, way)
+        began = time.monotonic()
         telemetry = _work(order, container=container, environment=environment, attempt=attempt, way=way, watch=watch)
+        # As it is now: once the container has stopped, nobody asks for anything any more.
+        trouble = way.ledger.trouble if way else None
+        late = bool(watch.reason) or time.monotonic() - began >= order.timeout_s
         container.stop()
-        _keep_trajectory(order.agent, attempt, way)
         if way is None:
+            _keep_trajectory(order.agent, attempt, way)
             yield Worked(container, watch.reason or telemetry.ended, telemetry.numbers)
             return
         ledger = way.ledger
-        _require_provider(ledger, telemetry, watch)
+        _await_the_last(ledger)
+        _keep_trajectory(order.agent, attempt, way)
+        if not telemetry.ok:
+            _require_provider(ledger, trouble, telemetry, watch, late=late)
         budget = "" if telemetry.ok else ledger.exhausted
         yield Worked(
             container,
@@ -179,7 +198,12 @@ def _settled(ledger: Ledger, attempt: Attempt, settle: Callable[[Ledger], object
 
 
 def _keep_trajectory(agent: Agent, attempt: Attempt, way: Gateway | None) -> None:
-    trajectory = agent.trajectory(attempt.transcript)
+    # The boundary: an agent may have written anything into it, and must not turn a failure into an error.
+    try:
+        trajectory = agent.trajectory(attempt.transcript)
+    except Exception:  # noqa: BLE001 - see above
+        _log.exception("the transcript of %s cannot be read step by step; please report it", attempt.key)
+        return
     if trajectory is None:
         return
     if way is not None:
@@ -187,13 +211,26 @@ def _keep_trajectory(agent: Agent, attempt: Attempt, way: Gateway | None) -> Non
     attempt.save_trajectory(dump(trajectory))
 
 
-def _require_provider(ledger: Ledger, telemetry: Telemetry, watch: Watch) -> None:
-    """Tell trouble that nobody can help who builds environments from an agent that gave up or was ended."""
+def _await_the_last(ledger: Ledger) -> None:
+    """Wait until the gateway has told of requests that the end of the agent's container cut off."""
+    deadline = time.monotonic() + _LAST_CALLS_S
+    while ledger.silent_s and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+
+
+def _require_provider(
+    ledger: Ledger, trouble: Trouble | None, telemetry: Telemetry, watch: Watch, *, late: bool
+) -> None:
+    """Tell trouble that nobody can help who builds environments from an agent that gave up or was ended.
+
+    A tool that was ended from outside may have been about to ride it out, so that one failed request says nothing.
+    """
     if ledger.failure:
         raise InfrastructureError(f"the agent's gateway failed: {ledger.failure}")
-    if telemetry.ok or ledger.exhausted:
+    if ledger.exhausted:
         return
-    trouble = ledger.trouble
+    if trouble and late and not (trouble.outcome.lasting or trouble.times >= _SUSTAINED):
+        trouble = None
     if trouble or watch.unanswered:
         ended = f"was ended: {watch.reason}" if watch.reason else telemetry.ended
         raise ProviderError(f"the model could not be had: {trouble or 'it does not answer'}; the agent's tool {ended}")

@@ -14,6 +14,9 @@ from pytest_researchenv.store import locked, write_whole
 
 __all__ = ["LIMIT", "CircuitBreaker"]
 
+#: How many sessions are remembered beside the own one.
+_SESSIONS = 10
+
 #: How many attempts in a row may end in trouble of the same kind before the provider is asked no more.
 LIMIT = 3
 
@@ -66,14 +69,19 @@ class CircuitBreaker:
             self._save({**counts, _name(service): now})
 
     def _counts(self) -> dict[str, Mapping[str, object]]:
+        return self._sessions().get(self._session, {})
+
+    def _sessions(self) -> dict[str, dict[str, Mapping[str, object]]]:
         try:
-            found = json.loads(self._path.read_bytes())
-            return dict(found["services"]) if found["session"] == self._session else {}
-        except (OSError, ValueError, KeyError, TypeError):
+            return {str(session): dict(counts) for session, counts in json.loads(self._path.read_bytes()).items()}
+        except (OSError, ValueError, AttributeError, TypeError):
             return {}
 
     def _save(self, counts: Mapping[str, Mapping[str, object]]) -> None:
-        write_whole(self._path, json.dumps({"session": self._session, "services": counts}).encode())
+        # Another session may be at work on the same run; old ones are forgotten.
+        others = {session: one for session, one in self._sessions().items() if session != self._session}
+        kept = dict(list(others.items())[-_SESSIONS:])
+        write_whole(self._path, json.dumps({**kept, self._session: counts}).encode())
 
 
 def _name(service: ModelService) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import final
 
@@ -24,7 +25,7 @@ from pytest_researchenv.redaction import Redactor, secrets_in
 from pytest_researchenv.secrets import Secret
 from pytest_researchenv.settings import DEFAULT_TIMEOUT_S, Settings
 from pytest_researchenv.source import fetch
-from pytest_researchenv.spending import Spending
+from pytest_researchenv.spending import Allowance, Spending
 from pytest_researchenv.store import Attempt, Store
 
 
@@ -109,6 +110,11 @@ class Environments:
         limit = needs.budget.max_cost_usd
         return None if limit is None else limit * (1 + self._settings.agents.retries)
 
+    @property
+    def spent_usd(self) -> float:
+        """What this session has spent on models, attempts that ended in an error included."""
+        return self._spending.spent_usd
+
     def stopped(self, agent_name: str) -> str:
         """Say why an agent's provider is asked no more in this session; empty while it is."""
         service = self._find_agent(agent_name).needs.service
@@ -189,11 +195,11 @@ class Environments:
         self._say("fetching the source")
         seen: list[Ledger] = []
         try:
-            with self._spending.allowance(agent.needs.budget.max_cost_usd, say=self._say) as money:
+            with self._allowance(agent.needs) as money:
 
                 def settle(ledger: Ledger) -> None:
                     seen.append(ledger)
-                    money.spent_usd = ledger.cost_usd or 0.0
+                    money.spent_usd = ledger.charged_usd
 
                 environment = provision(
                     self._engine(),
@@ -216,6 +222,12 @@ class Environments:
             raise InfrastructureError(message) from error
         self._count(agent, seen)
         return environment
+
+    def _allowance(self, needs: Needs) -> AbstractContextManager[Allowance]:
+        """Set money aside; agents without a model need none, and wait for none."""
+        if needs.service is None:
+            return nullcontext(Allowance(None))
+        return self._spending.allowance(needs.budget.max_cost_usd, say=self._say)
 
     def _order(self, attempt: Attempt, agent: Agent, repository: Repository, *, max_cost_usd: float | None) -> Order:
         needs = self._access.needs(agent.needs)
@@ -244,11 +256,13 @@ class Environments:
             self._breaker.answered(agent.needs.service)
 
     def _prompt(self, needs: Needs, repository: Repository) -> str:
+        hardware = self._engine().hardware
         return render_prompt(
             repository,
             template=self._settings.agents.prompt,
             reach=needs.reach,
-            devices=len(self._engine().hardware.uuids),
+            devices=len(hardware.uuids),
+            accelerator=", ".join(dict.fromkeys(device.name for device in hardware.devices)),
             timeout_s=self._timeout_s(needs),
         )
 
@@ -272,7 +286,10 @@ class Environments:
 
     def _told(self, needs: Needs, repository: Repository) -> Mapping[str, str]:
         """What else shapes the work of an agent that is told in words what to do."""
+        service = needs.service
+        asked = {"model": " ".join((service.api, service.endpoint, *service.models))} if service else {}
         return {
+            **asked,
             "prompt": prompt_digest(self._prompt(needs, repository)),
             "network": " ".join((needs.reach, *sorted(needs.allow))),
             "budget": shown(needs.budget),

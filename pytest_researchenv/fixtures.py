@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 
 from pytest_researchenv.cases import CASE, Case
-from pytest_researchenv.errors import ConfigurationError, ProviderError
+from pytest_researchenv.errors import ConfigurationError, InfrastructureError
 from pytest_researchenv.live import teller_of
 from pytest_researchenv.model import Tier
 from pytest_researchenv.options import (
@@ -120,7 +120,7 @@ def tier_result(
         rerun = getattr(request.node, "execution_count", 1) > 1
         try:
             judged = researchenv_harness.judge(agent, repository, tier, retry=rerun)
-        except ProviderError:
+        except InfrastructureError:
             request.node.user_properties += stopped_properties(researchenv_harness.environments.stopped(agent))
             raise
         request.node.user_properties += judged_properties(judged)

@@ -64,7 +64,7 @@ def pytest_configure(config: pytest.Config) -> None:
         _collect_suites(config, names)
     if session:
         return
-    config.pluginmanager.register(Summary(), "researchenv-summary")
+    config.pluginmanager.register(Summary(spent=lambda: _spent(config)), "researchenv-summary")
     if options.chosen_agents(config):
         config.pluginmanager.register(Progress(options.seconds_option(config, "progress_interval")), PLUGIN)
     if config.pluginmanager.hasplugin("xdist"):
@@ -165,14 +165,20 @@ def pytest_runtest_makereport(
     return report
 
 
+def _spent(config: pytest.Config) -> float:
+    """What the session has spent on models, in US dollars, on every worker."""
+    return harness_of(config).environments.spent_usd
+
+
 def _redact(report: pytest.TestReport, redactor: Redactor) -> None:
     """Take secrets out of what pytest shows and writes: messages, captured output, properties."""
 
     def clean(text: str) -> str:
         return redactor.bytes(text.encode(errors="surrogatepass")).decode(errors="surrogatepass")
 
-    if isinstance(report.longrepr, str):
-        report.longrepr = clean(report.longrepr)
+    # An exception that is not ours comes with the lines around it, and with -l with all local variables.
+    if report.failed and (shown := clean(text := str(report.longrepr))) != text:
+        report.longrepr = shown
     report.sections[:] = [(title, clean(text)) for title, text in report.sections]
     report.user_properties[:] = [
         (name, clean(value) if isinstance(value, str) else value) for name, value in report.user_properties

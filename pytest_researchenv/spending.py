@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import final
 
 from pytest_researchenv.errors import InfrastructureError
-from pytest_researchenv.sandbox.labels import Owner, alive
+from pytest_researchenv.sandbox.labels import LIFETIME_S, Owner, alive
 from pytest_researchenv.store import locked, write_whole
 
 
-__all__ = ["Spending"]
+__all__ = ["Allowance", "Spending"]
 
 #: How often a wait for other attempts' money looks again, in seconds.
 _POLL_S = 2.0
@@ -32,12 +32,16 @@ class _Entry:
     Attributes:
         session: who began it.
         process: `Owner.process` of who works on it.
+        host: `Owner.host` of who works on it.
+        until: when nobody can be at work on it any more, in seconds since the epoch.
         reserved: what it may spend, in US dollars; 0 once it has ended.
         spent: what it spent, in US dollars; 0 until it has ended.
     """
 
     session: str
     process: str
+    host: str
+    until: float
     reserved: float
     spent: float
 
@@ -58,10 +62,10 @@ class Spending:
         self._session = session
         self._limit = limit_usd
         self._whole = whole_run
-        self._process = Owner.current("").process
+        self._owner = Owner.current("")
 
     @contextmanager
-    def allowance(self, wanted: float | None, *, say: Callable[[str], object]) -> Iterator[_Allowance]:
+    def allowance(self, wanted: float | None, *, say: Callable[[str], object]) -> Iterator[Allowance]:
         """Set money aside for one attempt; what it did not spend is free again at the end of the block.
 
         Waits while other attempts of the run hold what is left.
@@ -75,13 +79,12 @@ class Spending:
         """
         entry = uuid.uuid4().hex
         allowed = self._reserve(entry, wanted, say)
-        allowance = _Allowance(allowed)
+        allowance = Allowance(allowed)
         try:
             yield allowance
         finally:
             with locked(self._path):
-                ended = _Entry(self._session, self._process, 0.0, allowance.spent_usd)
-                self._save({**self._entries(), entry: ended})
+                self._save({**self._entries(), entry: self._entry(0.0, allowance.spent_usd)})
 
     def _reserve(self, name: str, wanted: float | None, say: Callable[[str], object]) -> float | None:
         while True:
@@ -91,8 +94,7 @@ class Spending:
                 left = None if self._limit is None else self._limit - spent - held
                 if left is None or left > _LEAST_USD:
                     allowed = min((value for value in (left, wanted) if value is not None), default=None)
-                    mine = _Entry(self._session, self._process, allowed or 0.0, 0.0)
-                    self._save({**entries, name: mine})
+                    self._save({**entries, name: self._entry(allowed or 0.0, 0.0)})
                     return allowed
             if held <= _LEAST_USD:
                 raise InfrastructureError(
@@ -105,9 +107,24 @@ class Spending:
     def _sums(self, entries: dict[str, _Entry]) -> tuple[float, float]:
         """What was spent, and what is held by attempts at work. Who died may have spent all that he held."""
         counted = [entry for entry in entries.values() if self._whole or entry.session == self._session]
-        living = [entry for entry in counted if entry.reserved and alive(entry.process) is not False]
+        living = [entry for entry in counted if entry.reserved and self._at_work(entry)]
         lost = sum(entry.reserved for entry in counted) - sum(entry.reserved for entry in living)
         return sum(entry.spent for entry in counted) + lost, sum(entry.reserved for entry in living)
+
+    def _entry(self, reserved: float, spent: float) -> _Entry:
+        until = time.time() + LIFETIME_S
+        return _Entry(self._session, self._owner.process, self._owner.host, until, reserved, spent)
+
+    def _at_work(self, entry: _Entry) -> bool:
+        """Whether an attempt's process may still live; of other hosts' that cannot be told before its time is over."""
+        living = alive(entry.process) if entry.host == self._owner.host else None
+        return time.time() < entry.until if living is None else living
+
+    @property
+    def spent_usd(self) -> float:
+        """What this session's attempts have spent, failed ones and those at work included, as far as it is known."""
+        with locked(self._path):
+            return sum(entry.spent for entry in self._entries().values() if entry.session == self._session)
 
     def _entries(self) -> dict[str, _Entry]:
         if not self._path.exists():
@@ -125,7 +142,7 @@ class Spending:
 
 
 @dataclass(slots=True)
-class _Allowance:
+class Allowance:
     """Money for one attempt.
 
     Attributes:

@@ -22,7 +22,7 @@ import re
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TypeVar, cast, final
 
@@ -31,7 +31,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from pytest_researchenv.errors import ConfigurationError, StoreError
 from pytest_researchenv.log import capped_log
-from pytest_researchenv.model import Environment, EnvironmentKey, Tier, TierResult
+from pytest_researchenv.model import Environment, EnvironmentKey, SelfReport, Tier, TierResult
 from pytest_researchenv.redaction import Redactor
 
 
@@ -92,7 +92,9 @@ class Attempt:
 
     def save_environment(self, environment: Environment) -> Environment:
         """Record the finished environment; returns it as recorded."""
-        return self._save("environment.json", _ENVIRONMENT, environment)
+        kept = _clean_environment(environment, self._clean)
+        write_whole(self.folder / "environment.json", _ENVIRONMENT.dump_json(kept, indent=2))
+        return kept
 
     def save_report(self, raw: bytes) -> None:
         """Record the self-report as it was found."""
@@ -100,7 +102,7 @@ class Attempt:
 
     def save_error(self, message: str) -> None:
         """Record that the infrastructure broke."""
-        self._write("error.txt", message.encode())
+        self._write("error.txt", message.encode("utf-8", "backslashreplace"))
 
     def save_requests(self, lines: bytes) -> None:
         """Record what went through the gateway, as JSON lines."""
@@ -135,7 +137,9 @@ class Attempt:
 
     def save_result(self, log: Path, result: TierResult) -> TierResult:
         """Record a result beside its log; returns it as recorded: bytes of names that are no UTF-8 are escaped."""
-        return self._save(log.with_suffix(".json").name, _RESULT, _encodable(result))
+        kept = _clean_result(result, self._clean)
+        write_whole(log.with_suffix(".json"), _RESULT.dump_json(kept, indent=2))
+        return kept
 
     @contextmanager
     def lock(self, name: str) -> Iterator[None]:
@@ -143,14 +147,12 @@ class Attempt:
         with _lock(self.folder / f".{name}.lock"):
             yield
 
-    def _save(self, name: str, adapter: TypeAdapter[_T], value: _T) -> _T:
-        plain = adapter.dump_json(value, indent=2)
-        return adapter.validate_json(kept) if (kept := self._write(name, plain)) != plain else value
+    def _clean(self, text: str) -> str:
+        """Escape what is no text, such as bytes of a name that are no UTF-8, and take secrets out."""
+        return self.redactor().bytes(text.encode("utf-8", "backslashreplace")).decode("utf-8", "replace")
 
-    def _write(self, name: str, content: bytes) -> bytes:
-        kept = self.redactor().bytes(content)
-        write_whole(self.folder / name, kept)
-        return kept
+    def _write(self, name: str, content: bytes) -> None:
+        write_whole(self.folder / name, self.redactor().bytes(content))
 
 
 @final
@@ -254,24 +256,40 @@ def _lock(path: Path) -> Iterator[None]:
         lock.release()
 
 
-def _encodable(result: TierResult) -> TierResult:
+def _clean_result(result: TierResult, clean: Callable[[str], str]) -> TierResult:
+    """Clean what was observed, and nothing of ours: a password `pass` must not change the word `passed`."""
     return replace(
         result,
-        reason=_escaped(result.reason),
-        decisive=_escaped(result.decisive),
-        evidence={_escaped(name): _escaped(value) for name, value in result.evidence.items()},
+        reason=clean(result.reason),
+        decisive=clean(result.decisive),
+        evidence={clean(name): _clean_value(value, clean) for name, value in result.evidence.items()},
         findings=tuple(
-            replace(finding, claimed=_escaped(finding.claimed), observed=_escaped(finding.observed))
+            replace(finding, claimed=clean(finding.claimed), observed=clean(finding.observed))
             for finding in result.findings
         ),
     )
 
 
-def _escaped(value: _V) -> _V:
+def _clean_environment(environment: Environment, clean: Callable[[str], str]) -> Environment:
+    report = environment.report
+    if report is not None:
+        values = {field.name: _clean_value(getattr(report, field.name), clean) for field in fields(report)}
+        report = SelfReport(**values)
+    return replace(
+        environment,
+        report=report,
+        report_problem=clean(environment.report_problem),
+        ended=clean(environment.ended),
+        refused=tuple(map(clean, environment.refused)),
+        notes=tuple(map(clean, environment.notes)),
+    )
+
+
+def _clean_value(value: _V, clean: Callable[[str], str]) -> _V:
     if isinstance(value, str):
-        return cast("_V", value.encode("utf-8", "backslashreplace").decode())
+        return cast("_V", clean(value))
     if isinstance(value, list):
-        return cast("_V", [_escaped(item) for item in value])
+        return cast("_V", [_clean_value(item, clean) for item in value])
     return value
 
 

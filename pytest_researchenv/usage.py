@@ -27,7 +27,7 @@ def usage_numbers(ledger: Ledger) -> Mapping[str, float]:
         "requests_troubled": sum(call.outcome.provider_trouble for call in calls),
         "requests_rate_limited": sum(call.outcome is Outcome.RATE_LIMITED for call in calls),
         "model_s": round(sum(call.latency_s for call in calls), 3),
-        "refused": sum(not request.allowed for request in ledger.egress),
+        "requests_refused": sum(not request.allowed for request in ledger.egress),
     }
     if ledger.cost_usd is not None:
         numbers["cost_usd"] = round(ledger.cost_usd, 6)

@@ -6,8 +6,9 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 
+from pytest_researchenv.agents._scratch import write_text
 from pytest_researchenv.agents.protocol import SCRATCH, AgentTask, Needs
-from pytest_researchenv.errors import ConfigurationError, SandboxError
+from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.gateway.protocol import Api, GatewayAddress, ModelService
 from pytest_researchenv.sandbox.protocol import Completed
 
@@ -18,12 +19,6 @@ _PROMPT = f"{SCRATCH}/prompt.md"
 
 #: The prompt comes by stdin: an argument holds 128 KiB at most, and stands in every list of processes.
 _START = 'exec "$@" < "$0"'
-
-#: Characters of the prompt that are written at once. A variable holds 128 KiB, a character takes four bytes at most.
-_AT_ONCE = 30_000
-
-#: How long writing them may take, in seconds.
-_WRITING_S = 60.0
 
 
 def run_tool(task: AgentTask, argv: Sequence[str], environment: Mapping[str, str]) -> Completed:
@@ -37,15 +32,7 @@ def run_tool(task: AgentTask, argv: Sequence[str], environment: Mapping[str, str
     Raises:
         SandboxError: the prompt cannot be written, or the engine failed.
     """
-    for at in range(0, max(1, len(task.prompt)), _AT_ONCE):
-        # Nothing but a command can reach a folder in memory.
-        written = task.container.exec(
-            ["/bin/sh", "-c", f'printf %s "$PART" {">>" if at else ">"} {_PROMPT}'],
-            timeout_s=_WRITING_S,
-            environment={"PART": task.prompt[at : at + _AT_ONCE]},
-        )
-        if not written.ok:
-            raise SandboxError(f"cannot write {_PROMPT} in the agent's container: {written.how}: {excerpt(written)}")
+    write_text(task.container, _PROMPT, task.prompt)
     return task.container.exec(
         ["/bin/sh", "-c", _START, _PROMPT, *argv],
         timeout_s=task.timeout_s,

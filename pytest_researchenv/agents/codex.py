@@ -212,7 +212,7 @@ def _telemetry(completed: Completed) -> Telemetry:
         return Telemetry(completed.how, numbers, ok=False)
     captured = completed.stdout
     lines = (captured.tail or captured.head).splitlines()
-    kinds = {"turn.completed", "turn.failed", "error"}
+    kinds = ("turn.completed", "turn.failed", "error")
     last = next((line for line in documents(reversed(lines)) if line.get("type") in kinds), None)
     if last is None:
         return Telemetry(f"{completed.how}: {excerpt(completed)}", numbers, ok=False)

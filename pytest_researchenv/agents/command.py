@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,9 +10,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import final
 
+from pytest_researchenv.agents._cli import digest_of
+from pytest_researchenv.agents._scratch import write_text
 from pytest_researchenv.agents.protocol import REPORT_PATH, SCRATCH, TOOL_TARGET, AgentTask, Needs, Telemetry
 from pytest_researchenv.agents.trajectory import Trajectory
-from pytest_researchenv.errors import ConfigurationError, ImageError, SandboxError
+from pytest_researchenv.errors import ConfigurationError, ImageError
 from pytest_researchenv.model import Repository
 
 
@@ -25,11 +26,6 @@ _PROMPT_PATH = f"{SCRATCH}/prompt.md"
 _PLACEHOLDER = re.compile(r"(?<!\$)\{(prompt|prompt_file|report|workdir|scratch|files|url|token|model)\}")
 
 _OF_THE_MODEL = frozenset({"url", "token", "model"})
-
-#: Characters. The kernel takes no variable beyond 128 KiB, and a character has four bytes at most.
-_LONGEST = 30_000
-
-_WRITE_S = 30.0
 
 
 @final
@@ -95,8 +91,7 @@ class CommandAgent:
             "files": self._needs.tool.key if self._needs.tool else None,
             "model": [service.api, *service.models] if service else None,
         }
-        digest = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
-        return {"agent": f"{self._name} command {digest}"}
+        return {"agent": f"{self._name} command {digest_of(said)}"}
 
     def work(self, task: AgentTask) -> Telemetry:
         """Run the command until it ends, or until the deadline.
@@ -105,7 +100,7 @@ class CommandAgent:
             SandboxError: the prompt could not be written, or the engine failed.
         """
         known = self._known(task)
-        _write_prompt(task)
+        write_text(task.container, _PROMPT_PATH, task.prompt)
         completed = task.container.exec(
             [_filled(argument, known) for argument in self._command],
             timeout_s=task.timeout_s,
@@ -199,8 +194,9 @@ class FilesTool:
             yield self._path.name, self._path
             return
         for path in sorted(self._path.rglob("*")):
-            if "__pycache__" not in path.parts and ".git" not in path.parts:
-                yield path.relative_to(self._path).as_posix(), path
+            name = path.relative_to(self._path)
+            if "__pycache__" not in name.parts and ".git" not in name.parts:
+                yield name.as_posix(), path
 
 
 def _content(path: Path) -> bytes:
@@ -221,15 +217,3 @@ def _asked(texts: Iterable[str]) -> frozenset[str]:
 
 def _filled(text: str, known: Mapping[str, str]) -> str:
     return _PLACEHOLDER.sub(lambda found: known[found[1]], text)
-
-
-def _write_prompt(task: AgentTask) -> None:
-    """Write the prompt into the folder in memory, which only commands can reach."""
-    for at in range(0, max(1, len(task.prompt)), _LONGEST):
-        done = task.container.exec(
-            ["/bin/sh", "-c", f'printf %s "$PART" {">>" if at else ">"} {_PROMPT_PATH}'],
-            timeout_s=_WRITE_S,
-            environment={"PART": task.prompt[at : at + _LONGEST]},
-        )
-        if not done.ok:
-            raise SandboxError(f"cannot write {_PROMPT_PATH}: {done.how}: {done.output.text()}")

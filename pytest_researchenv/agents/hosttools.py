@@ -7,6 +7,7 @@ import hashlib
 import importlib.util
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -201,8 +202,8 @@ def _pip(install: Sequence[str], requirements: Sequence[str]) -> None:
 
 
 def _run(argv: Sequence[str], doing: str) -> None:
-    # A PYTHONPATH of ours would let pip take for installed what is not; the rest of the environment holds its settings.
-    variables = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "PYTHONHOME"}}
+    # A PYTHONPATH of ours would let pip take for installed what is not. What may be built on the way gets no keys.
+    variables = {name: value for name, value in os.environ.items() if not _WITHHELD.search(name)}
     try:
         done = subprocess.run(
             argv,
@@ -218,6 +219,10 @@ def _run(argv: Sequence[str], doing: str) -> None:
     if done.returncode:
         said = done.stdout.decode(errors="replace")[-_SHOWN:].strip()
         raise ImageError(f"cannot {doing}: {argv[0]} exited with code {done.returncode}: {said}")
+
+
+#: Variables that installers do not get. Their own settings may hold passwords, which they need.
+_WITHHELD = re.compile(r"^PYTHON(PATH|HOME)$|^(?!PIP_|UV_).*(KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL)", re.IGNORECASE)
 
 
 def _digest(*parts: str) -> str:

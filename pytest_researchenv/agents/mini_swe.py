@@ -7,7 +7,6 @@ the tool's own environment, a token in place of a key, and two pipes to this pro
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import tempfile
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any, final
 
 from pytest_researchenv.agents._child import Child, child_process
+from pytest_researchenv.agents._cli import digest_of
 from pytest_researchenv.agents._lines import documents, number
 from pytest_researchenv.agents.hosttools import ensure_venv
 from pytest_researchenv.agents.protocol import AgentTask, Needs, Telemetry
@@ -140,20 +140,16 @@ class MiniSweAgent:
         """Digest of its tool, its settings, and what is said to the model around the prompt."""
         del repository
         service = self._needs.service
-        said = json.dumps(
-            {
-                "version": self._version,
-                "libraries": _LIBRARIES,
-                "runner": _runner_text(),
-                "instance": _INSTANCE,
-                "arguments": self._arguments,
-                "environment": self._environment,
-                "model": [service.api, service.models] if service else None,
-            },
-            sort_keys=True,
-        )
-        digest = hashlib.sha256(said.encode()).hexdigest()
-        return {"agent": f"{self._name} mini-swe-agent {self._version} {digest}"}
+        said = {
+            "version": self._version,
+            "libraries": _LIBRARIES,
+            "runner": _runner_text(),
+            "instance": _INSTANCE,
+            "arguments": self._arguments,
+            "environment": self._environment,
+            "model": [service.api, service.models] if service else None,
+        }
+        return {"agent": f"{self._name} mini-swe-agent {self._version} {digest_of(said)}"}
 
     def work(self, task: AgentTask) -> Telemetry:
         """Let it work until it submits, or until the deadline.
@@ -282,6 +278,8 @@ class _Relay:
     def _run(self, command: str, most_s: float | None) -> dict[str, object]:
         """Run a command; the result has the keys that the tool's templates use."""
         self.commands += 1
+        if not command.isascii() and _half_character(command):
+            return _result("", -1, "the command holds half of a surrogate pair, which is no character")
         if len(command.encode()) > _LONGEST_COMMAND:
             return _result("", -1, f"the command is longer than {_LONGEST_COMMAND} bytes: write it to a file in pieces")
         left = self.deadline - time.monotonic()
@@ -312,6 +310,10 @@ class _Relay:
             case Termination.OUT_OF_MEMORY:
                 return _result(output, completed.exit_code, completed.how)
         return _result(output, completed.exit_code, "")
+
+
+def _half_character(command: str) -> bool:
+    return any("\ud800" <= sign <= "\udfff" for sign in command)
 
 
 #: As the package has them, and what any agent's commands get.

@@ -6,7 +6,6 @@ Its file of settings is made from the profile. All of its state is in the folder
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, final
 
+from pytest_researchenv.agents._cli import digest_of
 from pytest_researchenv.agents._lines import documents, number
 from pytest_researchenv.agents._scratch import write_text
 from pytest_researchenv.agents.hosttools import PythonTool
@@ -165,8 +165,7 @@ class NexauAgent:
             "environment": self._environment,
             "model": [service.api, *service.models] if service else None,
         }
-        digest = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
-        return {"agent": f"{self._name} nexau {self._version} {digest}"}
+        return {"agent": f"{self._name} nexau {self._version} {digest_of(said)}"}
 
     def work(self, task: AgentTask) -> Telemetry:
         """Let it work until it has answered, or until the deadline.
@@ -421,9 +420,9 @@ def _time(milliseconds: object) -> str | None:
     return None
 
 
-def _metrics(usage: Mapping[str, Any]) -> Metrics | None:
+def _metrics(usage: object) -> Metrics | None:
     """Tokens as it counts them: its input is what no cache had to do with."""
-    if not usage:
+    if not isinstance(usage, Mapping) or not usage:
         return None
     read = _count(usage.get("cache_read_tokens"))
     return Metrics(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -12,6 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, final
 
+from pytest_researchenv.agents._cli import digest_of
 from pytest_researchenv.agents._lines import documents, when
 from pytest_researchenv.agents._scratch import write_text
 from pytest_researchenv.agents.hosttools import PythonTool
@@ -99,8 +99,7 @@ class OpenHandsAgent:
             "shell": _SHELL,
             "model": [service.api, *service.models] if service else None,
         }
-        digest = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
-        return {"agent": f"{self._name} openhands {self._version} {digest}"}
+        return {"agent": f"{self._name} openhands {self._version} {digest_of(said)}"}
 
     def work(self, task: AgentTask) -> Telemetry:
         """Let it work until it ends, or until the deadline.

@@ -20,6 +20,9 @@ _WORDS_BYTES = 4096
 #: A service that sends nothing for so long, in seconds, does not answer: one whose model thinks sends signs of life.
 _SILENCE_S = 120.0
 
+#: As how many failed requests such silence counts.
+_MANY = 100
+
 #: A longer line is no event of ours.
 _LINE_BYTES = 1024 * 1024
 
@@ -134,6 +137,11 @@ class EventLedger:
         return sum((call.cost_usd or 0.0 for call in calls), 0.0)
 
     @property
+    def charged_usd(self) -> float:
+        """What all calls took from the budget, in US dollars."""
+        return sum((call.charged_usd for call in self.calls), 0.0)
+
+    @property
     def exhausted(self) -> str:
         """Which budget is used up, in words with the figures; empty while none is."""
         with self._changed:
@@ -161,7 +169,7 @@ class EventLedger:
     def trouble(self) -> Trouble | None:
         """Trouble that the newest calls ended in, no call having been answered since; None where the last one was."""
         if (silent := self.silent_s) >= _SILENCE_S:
-            return Trouble(Outcome.NETWORK, None, f"no answer for {silent:.0f} s", 1)
+            return Trouble(Outcome.NETWORK, None, f"no answer for {silent:.0f} s", _MANY)
         times, newest = 0, None
         for call in reversed(self.calls):
             if call.outcome is Outcome.ANSWERED:

@@ -186,7 +186,9 @@ class Call:
         latency_s: seconds from the request to the end of the answer.
         usage: tokens; zeros where nothing was reported.
         complete: whether the service reported all of its usage; else `usage` is a lower bound.
-        cost_usd: what it cost; None where the model has no known price.
+        cost_usd: what its usage cost; None where the model has no known price.
+        charged_usd: what it took from the budget: its cost, or the most that it can have cost where its usage was not
+            told in full.
         message: what the service said when it refused, one line, at most 300 characters; without any secret.
     """
 
@@ -199,6 +201,7 @@ class Call:
     usage: Usage = field(default_factory=Usage)
     complete: bool = True
     cost_usd: float | None = None
+    charged_usd: float = 0.0
     message: str = ""
 
 
@@ -267,6 +270,10 @@ class Ledger(Protocol):
     @property
     def cost_usd(self) -> float | None:
         """Cost of all calls; None when a call that used tokens has no known price."""
+
+    @property
+    def charged_usd(self) -> float:
+        """What all calls took from the budget, in US dollars."""
 
     @property
     def exhausted(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
@@ -48,9 +48,14 @@ class Row:
 
 @final
 class Summary:
-    """Collects verdicts from the reports, which come from every worker, and prints them on the controller."""
+    """Collects verdicts from the reports, which come from every worker, and prints them on the controller.
 
-    def __init__(self) -> None:
+    Args:
+        spent: asks what the session has spent on models, in US dollars.
+    """
+
+    def __init__(self, *, spent: Callable[[], float] = lambda: 0.0) -> None:
+        self._spent = spent
         self._rows: dict[tuple[str, str, Tier], Row] = {}
         self._notes: dict[str, None] = {}
         self._stopped: Counter[str] = Counter()
@@ -81,6 +86,8 @@ class Summary:
         for agent in dict.fromkeys(agent for agent, _ in self._used):
             facts = [facts for (other, _), facts in self._used.items() if other == agent]
             terminalreporter.write_line(used(agent, facts))
+        if (self._used or self._stopped) and (spent := self._spent()):
+            terminalreporter.write_line(f"spent in this session, attempts that ended in errors included: ${spent:.4f}")
         for reason, tests in self._stopped.items():
             errors = "test is an error" if tests == 1 else "tests are errors"
             terminalreporter.write_line(f"stopped: {reason} ({tests} {errors} for it)")

@@ -394,9 +394,13 @@ def test_a_recipe_ends_like_any_other(workplace: Workplace, *, told: bool, ended
         assert workplace.processes(scene.container) == scene.idle
 
 
-@pytest.mark.parametrize("name", ["unauthorized", "overloaded", "revoked"])
+#: Tools ask again for a minute or more in all but the first.
+_PATIENT = [pytest.param(name, marks=pytest.mark.slow) for name in ("unauthorized", "overloaded", "revoked")]
+
+
+@pytest.mark.parametrize("name", ["quota", *_PATIENT])
 def test_trouble_with_its_model_is_no_good_end(kind: Kind, workplace: Workplace, name: str) -> None:
-    """A refused key and an overloaded service end the work by themselves, in words that are not a success's."""
+    """A service that does not serve ends the work by itself, in words that are not a success's."""
     with workplace.scene(kind, tape(name), timeout_s=240) as scene:
         telemetry = scene.work()
 

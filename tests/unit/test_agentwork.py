@@ -52,6 +52,7 @@ class FakeLedger:
     exhausted: str = ""
     failure: str = ""
     silent_s: float = 0.0
+    charged_usd: float = 0.0
     last_activity: float = 0.0
     trouble: Trouble | None = None
 
@@ -276,3 +277,42 @@ def test_money_is_settled_even_when_the_tool_breaks(scene: Scene) -> None:
 
     assert scene.settled == [scene.ledger]
     assert scene.file("requests.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("trouble", "error"),
+    [
+        (Trouble(Outcome.RATE_LIMITED, 429, "", 1), False),
+        (Trouble(Outcome.RATE_LIMITED, 429, "", 3), True),
+        (Trouble(Outcome.AUTHENTICATION, 401, "", 1), True),
+    ],
+)
+def test_one_failed_request_at_the_deadline_decides_nothing(scene: Scene, trouble: Trouble, error: bool) -> None:  # noqa: FBT001 - a case
+    """A tool that was ended from outside may have been about to ride it out; only trouble that lasts is the provider's."""  # noqa: E501
+    scene.ledger.trouble = trouble
+    scene.ledger.failure = ""
+
+    def late(task: AgentTask) -> Telemetry:
+        scene.ledger.last_activity = -1e9
+        assert task.stop()
+        return Telemetry("stopped", {}, ok=False)
+
+    agent = FakeAgent(late, Needs(service=SERVICE, inactivity_s=-1.0))
+
+    if error:
+        with pytest.raises(ProviderError):
+            scene.work(agent)
+    else:
+        assert scene.work(agent).ended.startswith("inactivity limit")
+
+
+def test_a_transcript_that_cannot_be_read_is_no_error(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an agent printed must not keep its environment from being judged; the transcript itself is there."""
+
+    def breaks(_self: FakeAgent, _transcript: Path) -> Trajectory | None:
+        raise RecursionError
+
+    monkeypatch.setattr(FakeAgent, "trajectory", breaks)
+
+    assert scene.work(FakeAgent(lambda _: Telemetry("exited with code 0", {}))).ended == "exited with code 0"
+    assert scene.file("transcript.log") == ""

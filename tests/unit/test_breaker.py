@@ -67,6 +67,16 @@ def test_workers_share_it_and_the_next_session_does_not(tmp_path: Path) -> None:
     assert not CircuitBreaker(tmp_path, "tomorrow").reason(SERVICE)
 
 
+def test_sessions_at_once_do_not_disturb_one_another(tmp_path: Path) -> None:
+    """What another session of the same run notes leaves a stopped provider stopped."""
+    CircuitBreaker(tmp_path, "session").failed(SERVICE, trouble(Outcome.AUTHENTICATION, 401))
+
+    CircuitBreaker(tmp_path, "other").failed(SERVICE, trouble(Outcome.OVERLOADED))
+
+    assert CircuitBreaker(tmp_path, "session").reason(SERVICE)
+    assert not CircuitBreaker(tmp_path, "other").reason(SERVICE)
+
+
 def test_providers_are_counted_apart(tmp_path: Path) -> None:
     """One provider's trouble stops no other."""
     breaker = CircuitBreaker(tmp_path, "session")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from pytest_researchenv.errors import InfrastructureError
+from pytest_researchenv.sandbox.labels import Owner
 from pytest_researchenv.spending import Spending
 
 
@@ -93,10 +95,34 @@ def test_a_named_run_counts_all_its_sessions(tmp_path: Path) -> None:
 
 def test_who_died_may_have_spent_what_he_held(tmp_path: Path) -> None:
     """Money that a dead process held counts as spent: nobody knows better."""
-    entry = {"session": "session", "process": "no-such-boot/1/1/1", "reserved": 0.9, "spent": 0.0}
-    (tmp_path / ".spending.json").write_text(json.dumps({"x": entry}))
+    host = Owner.current("").host
+    held(tmp_path, host=host, until=time.time() + 1000)
 
     assert spend(spending(tmp_path, 1.0), None, 0.0) == pytest.approx(0.1)
+
+
+def held(folder: Path, *, host: str, until: float) -> None:
+    """Write down that a process which is gone from here holds money."""
+    entry = {"session": "session", "process": "no-such-boot/1/1/1", "reserved": 0.9, "spent": 0.0}
+    (folder / ".spending.json").write_text(json.dumps({"x": {**entry, "host": host, "until": until}}))
+
+
+def test_another_hosts_attempts_are_at_work_until_their_time_is_over(tmp_path: Path) -> None:
+    """A process of another host cannot be seen: its money is held, not spent, until it must have ended."""
+    held(tmp_path, host="elsewhere", until=time.time() + 1000)
+    assert spend(spending(tmp_path, 1.0), 0.05, 0.0) == 0.05
+    # Nothing but the other host's money is left, so that it waits.
+    waiting = spending(tmp_path, 0.9).allowance(None, say=_no_more)
+    with pytest.raises(TimeoutError), waiting:
+        pytest.fail("there was no money")
+
+    held(tmp_path, host="elsewhere", until=time.time() - 1)
+    with pytest.raises(InfrastructureError, match="has spent"):
+        spend(spending(tmp_path, 0.9), None, 0.0)
+
+
+def _no_more(_text: str) -> None:
+    raise TimeoutError
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"x": {"session": "s"}}', '{"x": 1}'])

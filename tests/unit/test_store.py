@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pytest_researchenv.errors import ConfigurationError, StoreError
 from pytest_researchenv.model import Cause, Environment, EnvironmentKey, SelfReport, Tier, TierResult, Verdict
-from pytest_researchenv.store import Store, load_environment
+from pytest_researchenv.redaction import Redactor
+from pytest_researchenv.secrets import Secret
+from pytest_researchenv.store import Attempt, Store, load_environment
 
 
 def _environment(key: EnvironmentKey) -> Environment:
@@ -178,3 +181,55 @@ def test_names_that_are_no_text_are_recorded_all_the_same(tmp_path: Path) -> Non
 
     result = attempt.results(Tier.C1)[0]
     assert (result.reason, result.evidence) == ("l\\udcff", {"files": ["l\\udcff.json"], "n": 1})
+
+
+def _full_of_secrets(tmp_path: Path, secret: str) -> Attempt:
+    redactor = Redactor([Secret("WORD", secret)])
+    return Store(tmp_path, "r", redactor=lambda: redactor).begin("oracle", "x", "session")
+
+
+def test_half_characters_of_an_agent_keep_nothing_from_being_stored(tmp_path: Path) -> None:
+    """What an agent had in its requests, messages or report is escaped where it is no text: never an error."""
+    attempt = Store(tmp_path, "r").begin("oracle", "x", "session")
+    environment = replace(
+        _environment(attempt.key), ended="failed: \ud800", refused=("GET evil.example/\udcff",), notes=("\ud800",)
+    )
+
+    kept = attempt.save_environment(environment)
+    attempt.save_error("it said \ud800")
+
+    assert attempt.environment() == kept
+    assert kept.refused == ("GET evil.example/\\udcff",)
+    assert attempt.error() == "it said \\ud800"
+
+
+def test_a_secret_that_is_a_word_of_ours_spoils_no_record(tmp_path: Path) -> None:
+    """A password `pass` is taken out of what was observed, and the verdict `passed` stays readable."""
+    attempt = _full_of_secrets(tmp_path, "pass")
+
+    kept = attempt.save_result(
+        attempt.next_log(Tier.C1), TierResult(Tier.C1, Verdict.PASSED, reason="the pass is pass")
+    )
+
+    assert attempt.results(Tier.C1) == [kept]
+    assert kept.verdict is Verdict.PASSED
+    assert kept.reason == "the [redacted WORD] is [redacted WORD]"
+
+
+def test_secrets_are_taken_out_of_everything_that_is_written(tmp_path: Path) -> None:
+    """Environment, report, error, requests, trajectory and logs, also where a log comes in pieces."""
+    secret = "hunter2-but-longer"  # noqa: S105 - that is the test
+    attempt = _full_of_secrets(tmp_path, secret)
+
+    attempt.save_environment(replace(_environment(attempt.key), ended=f"said {secret}", notes=(secret,)))
+    for save in (attempt.save_report, attempt.save_requests, attempt.save_trajectory):
+        save(f'{{"key": "{secret}"}}'.encode())
+    attempt.save_error(secret)
+    with attempt.log(attempt.transcript) as append:
+        for sign in f"a {secret} b":
+            append(sign.encode())
+
+    files = [path for path in attempt.folder.iterdir() if path.is_file()]
+    assert len(files) >= 7
+    assert not [path for path in files if secret.encode() in path.read_bytes()]
+    assert attempt.transcript.read_bytes() == b"a [redacted WORD] b"

@@ -19,6 +19,7 @@ class FakeLedger:
     exhausted: str = ""
     failure: str = ""
     silent_s: float = 0.0
+    charged_usd: float = 0.0
     last_activity: float = 0.0
     trouble: Trouble | None = None
 
@@ -58,7 +59,7 @@ def test_figures_are_the_gateways() -> None:
         "requests_troubled": 1,
         "requests_rate_limited": 1,
         "model_s": 5.0,
-        "refused": 0,
+        "requests_refused": 0,
         "cost_usd": 1.0,
     }
 

@@ -29,6 +29,7 @@ class FakeState:
     exhausted: str = ""
     failure: str = ""
     silent_s: float = 0.0
+    charged_usd: float = 0.0
     trouble: Trouble | None = None
 
 

@@ -11,6 +11,7 @@ import platform
 import queue
 import sys
 import threading
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -123,6 +124,33 @@ def agent_class(base: type) -> Any:  # noqa: ANN401 - of a library that is not t
     return PrintingAgent
 
 
+class QuotaUsedUpError(Exception):
+    """The service refuses for good, which it says with the status of a passing rate limit."""
+
+
+def ending_with_the_quota(query: Callable[..., Any], limited: type[Exception]) -> Callable[..., Any]:
+    """Return a way to ask the model that tells a used-up quota from a rate limit, which passes."""
+
+    def ask(*arguments: Any, **options: Any) -> Any:  # noqa: ANN401 - of a library that is not there where this is checked.
+        try:
+            return query(*arguments, **options)
+        except limited as error:
+            if "insufficient_quota" in codes(error):
+                raise QuotaUsedUpError(str(error)) from error
+            raise
+
+    return ask
+
+
+def codes(error: BaseException | None) -> list[str]:
+    """Return the services' own codes of an error and of those that led to it: litellm keeps them in the first only."""
+    found = []
+    while error is not None:
+        found.append(str(getattr(error, "code", "")))
+        error = error.__cause__ or error.__context__
+    return found
+
+
 def main() -> None:
     """Work on the task that stdin names."""
     relay = Relay(int(sys.argv[1]), int(sys.argv[2]))
@@ -140,7 +168,8 @@ def main() -> None:
     settings = merge(*(configuration.get_config_from_spec(spec) for spec in specs), task["fixed"])
     model = get_model(config=settings["model"])
     # The same request would be refused again.
-    model.abort_exceptions = [*model.abort_exceptions, litellm.exceptions.BadRequestError]
+    model.abort_exceptions = [*model.abort_exceptions, litellm.exceptions.BadRequestError, QuotaUsedUpError]
+    model._query = ending_with_the_quota(model._query, litellm.exceptions.RateLimitError)  # noqa: SLF001 - no other way
     environment = RelayedEnvironment(relay, settings.get("environment") or {}, submitted)
     known = {key: value for key, value in settings["agent"].items() if key in agents.AgentConfig.model_fields}
     agent = agent_class(agents.DefaultAgent)(model, environment, **known)

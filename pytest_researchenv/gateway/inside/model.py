@@ -291,9 +291,11 @@ class ModelGateway:
             self._reporter.send("over", id=flow.id)
         if visit.route is not None and visit.route.purpose == "count" and outcome != "denied":
             return
+        charged = 0.0
         if visit.reserved is not None:
-            self._purse.settle(visit.reserved, *self._charge(visit, outcome, status))
-        self._record(visit, outcome, status=status, message=message)
+            used, charged = self._charge(visit, outcome, status)
+            self._purse.settle(visit.reserved, used, charged)
+        self._record(visit, outcome, status=status, message=message, charged=charged)
         if self._purse.exhausted and self._purse.idle:
             self._tell_exhausted()
 
@@ -304,14 +306,21 @@ class ModelGateway:
         tokens = meter.tokens if meter else Tokens()
         price = self._settings.price(demand.model)
         counted = meter is not None and meter.counted
-        if counted or outcome == "network failure" or (status is not None and status >= 400):  # noqa: PLR2004 - errors
+        refused = outcome == "network failure" or (status is not None and status >= 400)  # noqa: PLR2004 - errors
+        if counted or (refused and not visit.silent):
             return tokens.total, priced(tokens, price) if price else 0.0
+        if visit.silent and meter is None:
+            # It may have worked all the while.
+            input_, output = demand.max_in or len(demand.body), demand.max_out or 0
+            return input_ + output, _worst(price, input_, output)
         passed = meter.passed if meter else 0
         input_ = tokens.input or demand.max_in or len(demand.body)
         output = max(tokens.tokens_out, passed if demand.max_out is None else min(passed, demand.max_out))
         return input_ + output, _worst(price, input_, output)
 
-    def _record(self, visit: _Visit, outcome: str, *, status: int | None, message: str) -> None:
+    def _record(
+        self, visit: _Visit, outcome: str, *, status: int | None, message: str, charged: float = 0.0
+    ) -> None:
         self._refused += outcome in {"denied", "budget used up"}
         if self._refused > _REFUSALS and outcome in {"denied", "budget used up"}:
             return
@@ -330,7 +339,8 @@ class ModelGateway:
             status=status,
             latency_s=round(time.monotonic() - visit.begin, 4),
             usage=usage,
-            complete=meter.counted if meter and status is not None and status < 400 else True,  # noqa: PLR2004 - errors
+            complete=_complete(visit, status),
+            charged_usd=round(charged, 9),
             cost_usd=priced(tokens, price) if price else (None if tokens.total else 0.0),
             message="" if outcome == "answered" else self._reporter.message(message),
         )
@@ -352,6 +362,14 @@ def _worst(price: dict[str, float | None] | None, max_in: int, max_out: int) -> 
     kinds = ("tokens_in", "cache_read", "cache_write", "cache_write_long")
     dearest = max(price.get(kind) or 0.0 for kind in kinds)
     return (max_in * dearest + max_out * (price["tokens_out"] or 0.0)) / 1_000_000
+
+
+def _complete(visit: _Visit, status: int | None) -> bool:
+    """Whether all that the request used was told."""
+    if visit.meter is not None and status is not None and status < 400:  # noqa: PLR2004 - errors
+        return visit.meter.counted
+    # Cut off before an answer came, it may have been worked on; an error of the service used nothing.
+    return not visit.forwarded or status is not None
 
 
 def _said(visit: _Visit, meter: Meter) -> str:

@@ -8,6 +8,7 @@ import logging
 import tarfile
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -33,6 +34,8 @@ _log = logging.getLogger(__name__)
 _INSIDE = Path(__file__).parent / "inside"
 #: Marks the containers of these tests, so that they are told from others'.
 _LABEL = "test.gateway"
+#: Others may run the same tests at the same time.
+_MINE = uuid.uuid4().hex
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +100,7 @@ def open_desk(
         standin.play({"key": KEY.value, "turn": list(turns) or [{"text": "done"}]})
         prefix, auth = ("/api/anthropic", Auth.API_KEY) if api is Api.MESSAGES else ("/v1", Auth.BEARER)
         service = ModelService(api, f"{standin.bridge_url}{prefix}", auth, KEY.name, MODEL)
-        asked = {"service": service, "key": KEY, "prices": {MODEL: PRICE}, "labels": {_LABEL: "yes"}, **changes}
+        asked = {"service": service, "key": KEY, "prices": {MODEL: PRICE}, "labels": {_LABEL: _MINE}, **changes}
         with (
             open_gateway(
                 docker_sandbox, base_image, proxy_volume, GatewayRequest(**asked), host=host, silence_s=silence_s
@@ -105,7 +108,7 @@ def open_desk(
             docker_sandbox.opened(ContainerSpec(base_image, joins=(Join(gateway.network),))) as agent,
         ):
             agent.start()
-            sidecar = docker_client.containers.list(filters={"label": _LABEL})[0]
+            sidecar = docker_client.containers.list(filters={"label": f"{_LABEL}={_MINE}"})[0]
             yield Desk(gateway, agent, str(sidecar.id), api)
 
     return open_
@@ -116,8 +119,8 @@ def left_behind(docker_client: DockerClient) -> Callable[[], list[str]]:
     """What of these tests' gateways is still on the engine."""
 
     def find() -> list[str]:
-        containers = docker_client.containers.list(all=True, filters={"label": _LABEL})
-        networks = docker_client.networks.list(filters={"label": _LABEL})
+        containers = docker_client.containers.list(all=True, filters={"label": f"{_LABEL}={_MINE}"})
+        networks = docker_client.networks.list(filters={"label": f"{_LABEL}={_MINE}"})
         return [str(thing.id) for thing in (*containers, *networks)]
 
     return find

@@ -87,7 +87,7 @@ def test_a_budget_of_tokens_is_passed_by_one_answer_at_most(open_desk: Open) -> 
     assert len(refused) == 4
     assert all(one.status == 400 and "credit balance is too low" in one.body for one in refused)
     assert [call.outcome for call in ledger.calls].count(Outcome.BUDGET) == 4
-    assert str(limit) in ledger.exhausted
+    assert f"{limit:,}" in ledger.exhausted
     assert ledger.trouble is None
 
 

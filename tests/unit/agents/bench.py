@@ -55,7 +55,7 @@ class Bench:
 
     def _shell(self, _files: FakeFiles, argv: tuple[str, ...], environment: Mapping[str, str]) -> tuple[int, bytes]:
         if "PART" in environment:
-            assert argv[2].endswith(_PROMPT)
+            assert argv[-1] == _PROMPT
             self.prompt = (self.prompt if ">>" in argv[2] else "") + environment["PART"]
             return (1, b"no room") if self.fails else (0, b"")
         assert argv[1:4] == ("-c", 'exec "$@" < "$0"', _PROMPT)

@@ -37,7 +37,7 @@ class Bench:
 
     def shell(self, _files: FakeFiles, argv: tuple[str, ...], environment: Mapping[str, str]) -> tuple[int, bytes]:
         """Append to the prompt's file, or begin it anew."""
-        assert argv[2].endswith(PROMPT_FILE)
+        assert argv[-1] == PROMPT_FILE
         self.prompt = (self.prompt if ">>" in argv[2] else "") + environment["PART"]
         return 0, b""
 
