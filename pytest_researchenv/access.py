@@ -84,6 +84,8 @@ class Access:
         service = needs.service
         if service is None:
             return ""
+        if problem := _unreachable(service.endpoint):
+            return problem
         found = self.key(service)
         if found.secret is None:
             return f"the key of {service.endpoint}, {service.key}, is missing; looked at: {'; '.join(found.looked)}"
@@ -132,6 +134,18 @@ class Access:
     def _prices_for(self, service: ModelService | None) -> Mapping[str, Price]:
         models = service.models if service else ()
         return {model: price for model in models if (price := price_of(model, self.prices))}
+
+
+def _unreachable(endpoint: str) -> str:
+    # It imports docker, which only sessions at work need.
+    from pytest_researchenv.sandbox.hostsettings import loopback  # noqa: PLC0415 - see above
+
+    if not loopback(endpoint):
+        return ""
+    return (
+        f"the endpoint {endpoint} is this host's own address, which means the gateway's container there: let the "
+        "service listen on an address that containers reach, and name that"
+    )
 
 
 def shown(budget: Budget) -> str:

@@ -11,9 +11,9 @@ from typing import IO
 
 from pytest_researchenv.agents.protocol import SCRATCH, TOOL_TARGET, Agent, AgentTask, Needs, Telemetry
 from pytest_researchenv.agents.trajectory import dump
-from pytest_researchenv.engine import Engine
-from pytest_researchenv.errors import InfrastructureError, ProviderError
-from pytest_researchenv.gateway.protocol import Gateway, GatewayRequest, Ledger, Reach, Trouble
+from pytest_researchenv.engine import Engine, require_working
+from pytest_researchenv.errors import InfrastructureError, ProviderError, SandboxError
+from pytest_researchenv.gateway.protocol import Gateway, GatewayRequest, Ledger, Outcome, Reach
 from pytest_researchenv.gateway.trust import trusting
 from pytest_researchenv.model import Repository
 from pytest_researchenv.sandbox.protocol import Container, ContainerSpec, Join, Limits, Mount, Network
@@ -29,6 +29,12 @@ _log = logging.getLogger(__name__)
 
 #: So many failed requests in a row, the tool's own waits between them, are no passing trouble.
 _SUSTAINED = 3
+
+#: A tool that has asked nothing for so long since a failed request, in seconds, waits for the provider.
+_WAITING_S = 60.0
+
+#: A provider that has never answered is given so long, in seconds.
+_UNANSWERED_S = 10.0
 
 #: How long the gateway may take to tell of the last requests, in seconds.
 _LAST_CALLS_S = 5.0
@@ -47,6 +53,7 @@ class Order:
         limits: resources of the container.
         prompt: what a model is told.
         gateway: what stands between it and the outside; None for nothing.
+        run_limited: whether what it may spend is what the run had left, and not its own limit.
     """
 
     agent: Agent
@@ -56,6 +63,7 @@ class Order:
     limits: Limits
     prompt: str = ""
     gateway: GatewayRequest | None = None
+    run_limited: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,19 +114,27 @@ def at_work(
         if order.gateway is not None:
             say("starting the gateway")
             way = stack.enter_context(engine.gateway(order.gateway))
-            stack.callback(_settled, way.ledger, attempt, settle)
+            # Money counts even where the disk is full.
+            stack.callback(settle, way.ledger)
+        record = stack.enter_context(_recording(way.ledger, attempt)) if way else _nothing
         say("starting the agent's container")
         container = stack.enter_context(engine.sandbox.opened(_spec(engine, order, attempt, way)))
         container.put("/", source)
         container.start()
+        if order.prompt:
+            attempt.save_prompt(order.prompt)
         say("agent at work")
-        watch = Watch(way.ledger if way else None, inactivity_s=order.needs.inactivity_s)
+        watch = Watch(way.ledger if way else None, inactivity_s=order.needs.inactivity_s, at_each_look=record)
         environment = _environment(engine, container, way)
         began = time.monotonic()
-        telemetry = _work(order, container=container, environment=environment, attempt=attempt, way=way, watch=watch)
+        try:
+            telemetry = _work(
+                order, container=container, environment=environment, attempt=attempt, way=way, watch=watch
+            )
+        except SandboxError as error:
+            telemetry = _broken_by_the_agent(engine, container, error)
         # As it is now: once the container has stopped, nobody asks for anything any more.
-        trouble = way.ledger.trouble if way else None
-        late = bool(watch.reason) or time.monotonic() - began >= order.timeout_s
+        trouble = _trouble(way.ledger, watch, late=time.monotonic() - began >= order.timeout_s) if way else ""
         container.stop()
         if way is None:
             _keep_trajectory(order.agent, attempt, way)
@@ -128,8 +144,10 @@ def at_work(
         _await_the_last(ledger)
         _keep_trajectory(order.agent, attempt, way)
         if not telemetry.ok:
-            _require_provider(ledger, trouble, telemetry, watch, late=late)
+            _require_provider(order, ledger, trouble, telemetry, watch)
         budget = "" if telemetry.ok else ledger.exhausted
+        if order.run_limited:
+            budget = budget.replace("cost limit", "cost limit, what --researchenv-max-cost had left for it")
         yield Worked(
             container,
             ended=watch.reason or budget or telemetry.ended,
@@ -191,10 +209,27 @@ def _work(
         )
 
 
-def _settled(ledger: Ledger, attempt: Attempt, settle: Callable[[Ledger], object]) -> None:
-    # Money first: it counts even where the disk is full.
-    settle(ledger)
-    attempt.save_requests(b"".join(ledger.lines()))
+@contextmanager
+def _recording(ledger: Ledger, attempt: Attempt) -> Iterator[Callable[[], None]]:
+    """Record requests while they come: yields what writes those that are new, which is called at the end, too."""
+    told = 0
+    with attempt.log(attempt.requests) as append:
+
+        def record() -> None:
+            nonlocal told
+            lines = tuple(ledger.lines())
+            for line in lines[told:]:
+                append(line)
+            told = len(lines)
+
+        try:
+            yield record
+        finally:
+            record()
+
+
+def _nothing() -> None:
+    """Record nothing: there is no gateway."""
 
 
 def _keep_trajectory(agent: Agent, attempt: Attempt, way: Gateway | None) -> None:
@@ -218,19 +253,41 @@ def _await_the_last(ledger: Ledger) -> None:
         time.sleep(_POLL_S)
 
 
-def _require_provider(
-    ledger: Ledger, trouble: Trouble | None, telemetry: Telemetry, watch: Watch, *, late: bool
-) -> None:
-    """Tell trouble that nobody can help who builds environments from an agent that gave up or was ended.
+def _broken_by_the_agent(engine: Engine, container: Container, error: SandboxError) -> Telemetry:
+    """Tell a container that its agent broke, so that no command runs in it any more, from trouble with the engine.
 
-    A tool that was ended from outside may have been about to ride it out, so that one failed request says nothing.
+    Raises:
+        SandboxError: the engine is to blame, or the container is gone, which no agent can bring about.
     """
+    container.written()
+    require_working(engine)
+    return Telemetry(f"no command runs in its container any more: {error}", {}, ok=False)
+
+
+def _trouble(ledger: Ledger, watch: Watch, *, late: bool) -> str:
+    """Say what trouble the provider is in, where it may have ended the work; empty where it is none.
+
+    A tool that was ended from outside may have been about to ride it out: one failed request then says nothing, unless
+    the tool has waited ever since.
+    """
+    if watch.unanswered:
+        return "it does not answer"
+    if late and ledger.silent_s >= _UNANSWERED_S and not any(call.outcome is Outcome.ANSWERED for call in ledger.calls):
+        return f"it has answered nothing, for {ledger.silent_s:.0f} s now"
+    trouble = ledger.trouble
+    if trouble is None:
+        return ""
+    waits = time.monotonic() - ledger.last_activity >= _WAITING_S
+    passing = late and not (trouble.outcome.lasting or trouble.times >= _SUSTAINED or waits)
+    return "" if passing else str(trouble)
+
+
+def _require_provider(order: Order, ledger: Ledger, trouble: str, telemetry: Telemetry, watch: Watch) -> None:
+    """Tell trouble that nobody can help who builds environments from an agent that gave up or was ended."""
     if ledger.failure:
         raise InfrastructureError(f"the agent's gateway failed: {ledger.failure}")
-    if ledger.exhausted:
-        return
-    if trouble and late and not (trouble.outcome.lasting or trouble.times >= _SUSTAINED):
-        trouble = None
-    if trouble or watch.unanswered:
+    if trouble:
         ended = f"was ended: {watch.reason}" if watch.reason else telemetry.ended
-        raise ProviderError(f"the model could not be had: {trouble or 'it does not answer'}; the agent's tool {ended}")
+        service = order.needs.service
+        where = f" at {service.endpoint}" if service else ""
+        raise ProviderError(f"the model could not be had{where}: {trouble}; the agent's tool {ended}")

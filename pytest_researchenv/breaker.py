@@ -61,6 +61,9 @@ class CircuitBreaker:
         with locked(self._path):
             counts = self._counts()
             before = counts.get(_name(service), {})
+            if before.get("open"):
+                # Another worker was at work already; the first reason stays.
+                return
             row = int(str(before.get("row", 0))) + 1 if before.get("kind") == str(trouble.outcome) else 1
             now: dict[str, object] = {"kind": str(trouble.outcome), "row": row}
             if trouble.outcome.lasting or row >= LIMIT:

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_researchenv.agents.protocol import Tool
-from pytest_researchenv.errors import AssetError, ImageError
+from pytest_researchenv.errors import AssetError, ImageError, SandboxError
 from pytest_researchenv.gateway.protocol import Gateway, GatewayRequest
 from pytest_researchenv.hardware import CPU_ONLY, Hardware
-from pytest_researchenv.sandbox.protocol import Mount, Sandbox
+from pytest_researchenv.sandbox.protocol import ContainerSpec, Mount, Sandbox
 
 
-__all__ = ["Engine"]
+__all__ = ["Engine", "require_working"]
 
 
 def _no_volumes(name: str, digest: str, path: Path) -> Mount:
@@ -60,3 +60,17 @@ class Engine:
     tool_volume: Callable[[Tool], Mount] = _no_tools
     gateway: Callable[[GatewayRequest], AbstractContextManager[Gateway]] = _no_gateway
     close: Callable[[], object] = lambda: None
+
+
+def require_working(engine: Engine) -> None:
+    """Make on the base image the kind of call that has just failed on an agent's container.
+
+    Raises:
+        SandboxError: it fails there, too, so that the engine is to blame and not the agent.
+    """
+    with (
+        engine.sandbox.opened(ContainerSpec(image=engine.base_image)) as control,
+        control.get("/researchenv") as archive,
+    ):
+        if archive is None:
+            raise SandboxError(f"the base image {engine.base_image} has no /researchenv; remove it to have it rebuilt")

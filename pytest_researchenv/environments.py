@@ -15,9 +15,15 @@ from pytest_researchenv.agents.protocol import Agent, Needs
 from pytest_researchenv.agentwork import Order
 from pytest_researchenv.breaker import CircuitBreaker
 from pytest_researchenv.engine import Engine
-from pytest_researchenv.errors import InfrastructureError, ProviderError, ResearchEnvError, StaleEnvironmentError
+from pytest_researchenv.errors import (
+    InfrastructureError,
+    ProviderError,
+    ResearchEnvError,
+    StaleEnvironmentError,
+    StoreError,
+)
 from pytest_researchenv.gateway.protocol import Ledger, Outcome, Trouble
-from pytest_researchenv.model import Environment, PathSource, Repository
+from pytest_researchenv.model import Environment, EnvironmentKey, PathSource, Repository
 from pytest_researchenv.probes.protocol import Tree
 from pytest_researchenv.progress import Teller
 from pytest_researchenv.provision import provision
@@ -33,6 +39,9 @@ __all__ = ["Environments"]
 
 _log = logging.getLogger(__name__)
 
+#: How long what is done around an agent's work may take, in seconds: starting, freezing.
+_AROUND_S = 3600.0
+
 
 @final
 class Environments:
@@ -47,6 +56,7 @@ class Environments:
         self._say = say
         self._access = Access(settings.agents)
         self._ready = False
+        self._differences: dict[EnvironmentKey, list[str]] = {}
         self._store = Store(settings.results, settings.run, redactor=lambda: self.redactor)
         self._breaker = CircuitBreaker(self._store.folder, settings.session)
         self._spending = Spending(
@@ -97,10 +107,11 @@ class Environments:
         with self._say.at(agent_name, repository.slug):
             return self._stale(environment, agent, repository)
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What people should know of where their keys are kept."""
-        return self._access.warnings
+    def notes(self, environment: Environment) -> tuple[str, ...]:
+        """What people should know of where their keys are kept, and of an environment that was used anyway."""
+        changed = self._differences.get(environment.key, [])
+        anyway = (f"{environment.key} was judged although {', '.join(changed)} changed",) if changed else ()
+        return (*self._access.warnings, *anyway)
 
     def most_usd(self, agent_name: str) -> float | None:
         """What building one environment can cost at most, in US dollars, tries again included; None for no limit."""
@@ -160,11 +171,14 @@ class Environments:
         )
 
     def _stale(self, environment: Environment, agent: Agent, repository: Repository) -> str:
-        if self._settings.rebuild or self._settings.reuse_anyway:
+        if self._settings.rebuild:
             return ""
         then, now = environment.inputs, self._inputs(agent, repository)
         changed = [name for name in sorted(then.keys() | now.keys()) if then.get(name) != now.get(name)]
         if not changed:
+            return ""
+        if self._settings.reuse_anyway:
+            self._differences[environment.key] = changed
             return ""
         lines = [f"the stored environment of {agent.name} for {repository.name} was shaped by something else:"]
         lines += [f"  {name}: {then.get(name, 'nothing')} then, {now.get(name, 'nothing')} now" for name in changed]
@@ -182,11 +196,11 @@ class Environments:
             attempt = self._store.begin(agent.name, repository.key, self._settings.session)
             try:
                 return attempt, self._build(attempt, agent, repository, inputs)
-            except ProviderError:
+            except ProviderError as error:
                 if number == retries or self.stopped(agent.name):
                     raise
                 delay = self._settings.agents.retry_delay_s * 2**number
-                self._say(f"waiting {delay:.0f} s before another attempt, after the provider's trouble")
+                self._say(f"waiting {delay:.0f} s before another attempt, since {error}")
                 time.sleep(delay)
         raise AssertionError("the last attempt returns or raises")
 
@@ -211,23 +225,31 @@ class Environments:
                     say=self._say,
                 )
         except ResearchEnvError as error:
-            attempt.save_error(str(error))
+            self._keep(attempt, str(error))
             if isinstance(error, ProviderError):
                 self._count(agent, seen, Trouble(Outcome.NETWORK, None, str(error), 1))
             raise
         # The boundary: whatever else breaks is a defect of ours, recorded so that no agent works twice for it.
         except Exception as error:
             message = f"unexpected {type(error).__name__}: {error}; please report it"
-            attempt.save_error(message)
+            self._keep(attempt, message)
             raise InfrastructureError(message) from error
         self._count(agent, seen)
         return environment
+
+    def _keep(self, attempt: Attempt, message: str) -> None:
+        """Record an error; where that cannot be done, the first cause is still what is told."""
+        try:
+            attempt.save_error(message)
+        except StoreError:
+            _log.exception("cannot record why %s could not be built", attempt.key)
 
     def _allowance(self, needs: Needs) -> AbstractContextManager[Allowance]:
         """Set money aside; agents without a model need none, and wait for none."""
         if needs.service is None:
             return nullcontext(Allowance(None))
-        return self._spending.allowance(needs.budget.max_cost_usd, say=self._say)
+        most_s = self._timeout_s(needs) + _AROUND_S
+        return self._spending.allowance(needs.budget.max_cost_usd, most_s=most_s, say=self._say)
 
     def _order(self, attempt: Attempt, agent: Agent, repository: Repository, *, max_cost_usd: float | None) -> Order:
         needs = self._access.needs(agent.needs)
@@ -238,6 +260,7 @@ class Environments:
             timeout_s=self._timeout_s(needs),
             limits=self._settings.agent_limits,
             prompt=self._prompt(needs, repository) if needs.prompted else "",
+            run_limited=max_cost_usd is not None and max_cost_usd != needs.budget.max_cost_usd,
             gateway=self._access.request(
                 needs,
                 self._engine(),
@@ -290,7 +313,7 @@ class Environments:
         asked = {"model": " ".join((service.api, service.endpoint, *service.models))} if service else {}
         return {
             **asked,
-            "prompt": prompt_digest(self._prompt(needs, repository)),
+            "prompt": prompt_digest(self._prompt(needs, repository))[:16],
             "network": " ".join((needs.reach, *sorted(needs.allow))),
             "budget": shown(needs.budget),
         }

@@ -108,7 +108,7 @@ class Harness:
             with attempt.lock(tier):
                 standing = self._standing(attempt, repository, tier)
                 result = standing or self._probe(attempt, environment, repository, tier)
-        notes = (*self._engine.notes, *self.environments.notes)
+        notes = (*self._engine.notes, *self.environments.notes(environment))
         return Judged(result, environment, attempt.folder, fresh=standing is None, notes=notes)
 
     def _standing(self, attempt: Attempt, repository: Repository, tier: Tier) -> TierResult | None:

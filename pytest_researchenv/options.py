@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_researchenv.agents.profiles import Profile, load_profiles
+from pytest_researchenv.agents.profiles import Profile, host_problem, load_profiles
 from pytest_researchenv.agents.protocol import Agent
 from pytest_researchenv.agents.registry import find_agent
 from pytest_researchenv.errors import ConfigurationError
@@ -176,13 +176,17 @@ def agent_settings(config: pytest.Config) -> AgentSettings:
     reach = text_option(config, "network")
     if reach and reach not in tuple(Reach):
         raise pytest.UsageError(f"{_flag('network')} is {reach!r}: give {', '.join(Reach)}")
+    allow = tuple(config.getoption("--researchenv-allow") or config.getini("researchenv_allow"))
+    for host in allow:
+        if problem := host_problem(host):
+            raise pytest.UsageError(f"--researchenv-allow: {problem}")
     limit = text_option(config, "max_cost")
     wanted = "a positive number of US dollars"
     return AgentSettings(
         prompt=_file_option(config, "prompt"),
         prices=_file_option(config, "prices"),
         reach=Reach(reach) if reach else None,
-        allow=tuple(config.getoption("--researchenv-allow") or config.getini("researchenv_allow")),
+        allow=allow,
         retries=int(_number(config, "retries", "0 or a positive whole number", lambda value: value in range(101))),
         retry_delay_s=_number(config, "retry_delay", "a number of seconds", lambda value: 0 <= value < float("inf")),
         max_cost_usd=_number(config, "max_cost", wanted, lambda value: 0 < value < float("inf")) if limit else None,

@@ -29,6 +29,7 @@ from pytest_researchenv.fixtures import (
     tier_result,
 )
 from pytest_researchenv.live import PLUGIN, Progress
+from pytest_researchenv.report.properties import OURS
 from pytest_researchenv.report.summary import Summary
 from pytest_researchenv.xdist import XdistHooks, note_distribution, session_of_worker, stop_with_usage_error
 
@@ -105,13 +106,21 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         stop_with_usage_error(session, problem)
 
 
-def pytest_report_header(config: pytest.Config) -> str | None:
+def pytest_report_header(config: pytest.Config) -> list[str] | None:
     """Name the agents and where results go, when there are any."""
     agents = options.chosen_agents(config)
     if not agents:
         return None
     run = options.run_option(config) or "default"
-    return f"researchenv: agents {', '.join(agents)}; run {run}; results in {options.path_option(config, 'results')}"
+    lines = [f"researchenv: agents {', '.join(agents)}; run {run}; results in {options.path_option(config, 'results')}"]
+    # Named, since a variable of the environment may have led elsewhere than the profile says.
+    make = options.agents_of(config)
+    lines += [
+        f"researchenv: {agent} asks {service.model} at {service.endpoint}"
+        for agent in agents
+        if (service := make(agent).needs.service)
+    ]
+    return lines
 
 
 def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> str | None:
@@ -181,7 +190,8 @@ def _redact(report: pytest.TestReport, redactor: Redactor) -> None:
         report.longrepr = shown
     report.sections[:] = [(title, clean(text)) for title, text in report.sections]
     report.user_properties[:] = [
-        (name, clean(value) if isinstance(value, str) else value) for name, value in report.user_properties
+        (name, clean(value) if isinstance(value, str) and name not in OURS else value)
+        for name, value in report.user_properties
     ]
 
 

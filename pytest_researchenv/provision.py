@@ -13,7 +13,7 @@ from typing import IO, TypeVar
 
 from pytest_researchenv.agents.protocol import REPORT_PATH
 from pytest_researchenv.agentwork import Order, at_work
-from pytest_researchenv.engine import Engine
+from pytest_researchenv.engine import Engine, require_working
 from pytest_researchenv.errors import SandboxError
 from pytest_researchenv.gateway.protocol import Ledger
 from pytest_researchenv.model import UNFREEZABLE, Environment, Repository
@@ -161,7 +161,7 @@ def _take_report(container: Container, engine: Engine) -> SelfReportIntake:
     try:
         return _twice(read)
     except SandboxError as error:
-        _require_working_engine(engine)
+        require_working(engine)
         return SelfReportIntake(report=None, problem=f"{REPORT_PATH} cannot be read from outside: {error}", raw=b"")
 
 
@@ -176,7 +176,7 @@ def _changed(container: Container, repository: Repository, tree: Tree, engine: E
     try:
         return _twice(compare)
     except SandboxError:
-        _require_working_engine(engine)
+        require_working(engine)
         return tree.files
 
 
@@ -223,20 +223,6 @@ def _freeze(
     with engine.sandbox.opened(ContainerSpec(image=engine.base_image, labels=labels)) as bare:
         image = bare.freeze(_reference(attempt), labels=labels)
     return image, SelfReportIntake(report=None, problem=f"{UNFREEZABLE}: {problem}", raw=intake.raw)
-
-
-def _require_working_engine(engine: Engine) -> None:
-    """Make on the base image the kind of call that has just failed on an agent's container.
-
-    Raises:
-        SandboxError: it fails there, too, so that the engine is to blame and not the agent.
-    """
-    with (
-        engine.sandbox.opened(ContainerSpec(image=engine.base_image)) as control,
-        control.get("/researchenv") as archive,
-    ):
-        if archive is None:
-            raise SandboxError(f"the base image {engine.base_image} has no /researchenv; remove it to have it rebuilt")
 
 
 def _reference(attempt: Attempt) -> str:

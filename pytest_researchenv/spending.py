@@ -25,6 +25,10 @@ _POLL_S = 2.0
 _LEAST_USD = 0.000_001
 
 
+#: Attempts of this process that hold money.
+_OPEN: set[str] = set()
+
+
 @dataclass(frozen=True, slots=True)
 class _Entry:
     """One attempt's money.
@@ -65,28 +69,34 @@ class Spending:
         self._owner = Owner.current("")
 
     @contextmanager
-    def allowance(self, wanted: float | None, *, say: Callable[[str], object]) -> Iterator[Allowance]:
+    def allowance(
+        self, wanted: float | None, *, most_s: float = LIFETIME_S, say: Callable[[str], object]
+    ) -> Iterator[Allowance]:
         """Set money aside for one attempt; what it did not spend is free again at the end of the block.
 
         Waits while other attempts of the run hold what is left.
 
         Args:
             wanted: most that the attempt may spend, in US dollars; None for no limit of its own.
+            most_s: after so many seconds the attempt is over in any case.
             say: told when it waits.
 
         Raises:
             InfrastructureError: nothing is left.
         """
         entry = uuid.uuid4().hex
-        allowed = self._reserve(entry, wanted, say)
-        allowance = Allowance(allowed)
+        _OPEN.add(entry)
+        allowance = Allowance(self._reserve(entry, wanted, most_s, say))
         try:
             yield allowance
         finally:
+            # Not held any more, even where it cannot be written down.
+            _OPEN.discard(entry)
             with locked(self._path):
-                self._save({**self._entries(), entry: self._entry(0.0, allowance.spent_usd)})
+                self._save({**self._entries(), entry: self._entry(0.0, allowance.spent_usd, 0.0)})
 
-    def _reserve(self, name: str, wanted: float | None, say: Callable[[str], object]) -> float | None:
+    def _reserve(self, name: str, wanted: float | None, most_s: float, say: Callable[[str], object]) -> float | None:
+        waiting = False
         while True:
             with locked(self._path):
                 entries = self._entries()
@@ -94,29 +104,33 @@ class Spending:
                 left = None if self._limit is None else self._limit - spent - held
                 if left is None or left > _LEAST_USD:
                     allowed = min((value for value in (left, wanted) if value is not None), default=None)
-                    self._save({**entries, name: self._entry(allowed or 0.0, 0.0)})
+                    self._save({**entries, name: self._entry(allowed or 0.0, 0.0, most_s)})
                     return allowed
             if held <= _LEAST_USD:
                 raise InfrastructureError(
-                    f"the run has spent ${spent:.4f} of the ${self._limit:.2f} that --researchenv-max-cost allows: "
+                    f"the run has spent ${spent:.4f} of the ${self._limit:.4f} that --researchenv-max-cost allows: "
                     "give more to go on"
                 )
-            say(f"waiting for money that other attempts hold (${held:.2f})")
+            if not waiting:
+                waiting = True
+                say(f"waiting for money that other attempts hold (${held:.2f})")
             time.sleep(_POLL_S)
 
     def _sums(self, entries: dict[str, _Entry]) -> tuple[float, float]:
         """What was spent, and what is held by attempts at work. Who died may have spent all that he held."""
-        counted = [entry for entry in entries.values() if self._whole or entry.session == self._session]
-        living = [entry for entry in counted if entry.reserved and self._at_work(entry)]
-        lost = sum(entry.reserved for entry in counted) - sum(entry.reserved for entry in living)
-        return sum(entry.spent for entry in counted) + lost, sum(entry.reserved for entry in living)
+        counted = {name: entry for name, entry in entries.items() if self._whole or entry.session == self._session}
+        held = sum(entry.reserved for name, entry in counted.items() if self._at_work(name, entry))
+        lost = sum(entry.reserved for entry in counted.values()) - held
+        return sum(entry.spent for entry in counted.values()) + lost, held
 
-    def _entry(self, reserved: float, spent: float) -> _Entry:
-        until = time.time() + LIFETIME_S
+    def _entry(self, reserved: float, spent: float, most_s: float) -> _Entry:
+        until = time.time() + most_s
         return _Entry(self._session, self._owner.process, self._owner.host, until, reserved, spent)
 
-    def _at_work(self, entry: _Entry) -> bool:
-        """Whether an attempt's process may still live; of other hosts' that cannot be told before its time is over."""
+    def _at_work(self, name: str, entry: _Entry) -> bool:
+        """Whether an attempt may still be at work; of other hosts' that cannot be told before its time is over."""
+        if entry.process == self._owner.process:
+            return name in _OPEN
         living = alive(entry.process) if entry.host == self._owner.host else None
         return time.time() < entry.until if living is None else living
 

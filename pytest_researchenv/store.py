@@ -5,6 +5,7 @@
         environment.json     written once the environment is frozen
         error.txt            instead: what broke, when the infrastructure did
         report.json          the self-report, byte for byte
+        prompt.md            what the agent was told, if it was told in words
         transcript.log       what the agent printed
         trajectory.json      the same, step by step, where it can be told apart
         requests.jsonl       what was asked of the model and of the outside, where a gateway stood between
@@ -69,6 +70,11 @@ class Attempt:
         return self.folder / "transcript.log"
 
     @property
+    def requests(self) -> Path:
+        """What went through the agent's gateway, as JSON lines."""
+        return self.folder / "requests.jsonl"
+
+    @property
     def session(self) -> str:
         """Id of the pytest session that began the attempt; empty where the record is damaged."""
         try:
@@ -104,9 +110,9 @@ class Attempt:
         """Record that the infrastructure broke."""
         self._write("error.txt", message.encode("utf-8", "backslashreplace"))
 
-    def save_requests(self, lines: bytes) -> None:
-        """Record what went through the gateway, as JSON lines."""
-        self._write("requests.jsonl", lines)
+    def save_prompt(self, prompt: str) -> None:
+        """Record what the agent was told."""
+        self._write("prompt.md", prompt.encode("utf-8", "backslashreplace"))
 
     def save_trajectory(self, text: bytes) -> None:
         """Record what the agent did, step by step."""

@@ -22,14 +22,21 @@ class Watch:
     Args:
         ledger: what its gateway has seen; None where it has none.
         inactivity_s: how long it may print nothing and ask nothing, in seconds; None for no limit.
+        at_each_look: called whenever it is asked, about once a second.
         clock: the monotonic clock.
     """
 
     def __init__(
-        self, ledger: Ledger | None, *, inactivity_s: float | None, clock: Callable[[], float] = time.monotonic
+        self,
+        ledger: Ledger | None,
+        *,
+        inactivity_s: float | None,
+        at_each_look: Callable[[], object] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ledger = ledger
         self._inactivity = inactivity_s
+        self._look = at_each_look
         self._clock = clock
         self._printed = clock()
         self._exhausted: float | None = None
@@ -45,6 +52,7 @@ class Watch:
 
     def __call__(self) -> bool:
         """Whether the agent must end its work now."""
+        self._look()
         self.reason = self.reason or self._found()
         return bool(self.reason)
 
@@ -63,7 +71,8 @@ class Watch:
             self._exhausted = self._exhausted or now
             return ledger.exhausted if now - self._exhausted > _GRACE_S else ""
         trouble = ledger.trouble
-        if trouble is None or not trouble.outcome.lasting:
+        # While something else is on its way, a key that one model refuses may do for another.
+        if trouble is None or not trouble.outcome.lasting or ledger.silent_s:
             self._lasting = None
             return ""
         self._lasting = self._lasting or now

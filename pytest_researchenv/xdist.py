@@ -21,6 +21,9 @@ __all__ = ["XdistHooks", "note_distribution", "session_of_worker", "stop_with_us
 _SESSION_KEY = "researchenv_session"
 _PROBLEM_KEY = "researchenv_usage_error"
 
+#: Tests that a worker must have to begin with the first of them.
+_AT_LEAST = 2
+
 #: Whether the user left it open how tests are distributed.
 _UNDECIDED = pytest.StashKey[bool]()
 
@@ -51,6 +54,23 @@ class XdistHooks:
             # xdist's own grouping by mark sets `_nodeid`, which pytest 9.2 no longer reads (tried with xdist 3.8).
             def _split_scope(self, nodeid: str) -> str:
                 return environment_of(nodeid, prefixes)
+
+            # A worker holds its last test back until it is given another or told to end. A new one, in the place of one
+            # that died, would be given a single unit, and wait for ever (tried with xdist 3.8).
+            def _reschedule(self, node: WorkerController) -> None:
+                super()._reschedule(node)
+                while self.workqueue and self._pending_of(self.assigned_work[node]) < _AT_LEAST:
+                    self._assign_work_unit(node)
+                if not self.workqueue:
+                    node.shutdown()
+
+            # xdist would run what was running when a worker died again, and with it pay for an agent again.
+            def remove_node(self, node: WorkerController) -> str | None:
+                crashed: str | None = super().remove_node(node)
+                for unit in self.workqueue.values():
+                    if crashed in unit:
+                        unit[crashed] = True
+                return crashed
 
         return EnvironmentScheduling(config, log)
 

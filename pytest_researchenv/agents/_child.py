@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
-from pytest_researchenv.errors import InfrastructureError
+from pytest_researchenv.errors import InfrastructureError, ResearchEnvError
 
 
 __all__ = ["Child", "child_process"]
@@ -32,6 +32,8 @@ class Child:
     process: subprocess.Popen[bytes]
     requests: int
     answers: int
+    #: What kept its output from being taken.
+    problem: ResearchEnvError | None = None
     _rest: bytes = b""
 
     def give(self, value: object) -> None:
@@ -53,7 +55,10 @@ class Child:
 
         Raises:
             EOFError: it ended.
+            ResearchEnvError: its output could not be taken.
         """
+        if self.problem:
+            raise self.problem
         if b"\n" not in self._rest:
             if not select.select([self.requests], [], [], _POLL_S)[0]:
                 return None
@@ -106,10 +111,11 @@ def child_process(
         os.close(its_requests)
         os.close(its_answers)
     printed = cast("IO[bytes]", process.stdout)
-    reader = threading.Thread(target=_copy, args=(printed, transcript), daemon=True)
+    child = Child(process, requests, answers)
+    reader = threading.Thread(target=_copy, args=(printed, transcript, child), daemon=True)
     reader.start()
     try:
-        yield Child(process, requests, answers)
+        yield child
     finally:
         # Before it is waited for: until then its id is no other's.
         with contextlib.suppress(ProcessLookupError):
@@ -121,6 +127,11 @@ def child_process(
         printed.close()
 
 
-def _copy(stream: IO[bytes], transcript: Callable[[bytes], object]) -> None:
+def _copy(stream: IO[bytes], transcript: Callable[[bytes], object], child: Child) -> None:
     while chunk := os.read(stream.fileno(), 1 << 16):
-        transcript(chunk)
+        if child.problem is None:
+            try:
+                transcript(chunk)
+            except ResearchEnvError as error:
+                # Raised to who waits for the next request; the pipe must be read on, or the child hangs.
+                child.problem = error

@@ -6,6 +6,7 @@ import hashlib
 import re
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import final
@@ -23,7 +24,14 @@ __all__ = ["CommandAgent", "FilesTool"]
 _PROMPT_PATH = f"{SCRATCH}/prompt.md"
 
 #: What may stand in braces; `${model}` is the shell's.
-_PLACEHOLDER = re.compile(r"(?<!\$)\{(prompt|prompt_file|report|workdir|scratch|files|url|token|model)\}")
+_WORDS = ("prompt", "prompt_file", "report", "workdir", "scratch", "files", "url", "token", "model")
+_PLACEHOLDER = re.compile(rf"(?<!\$)\{{({'|'.join(_WORDS)})\}}")
+
+#: Names in a folder of files that are not for agents.
+_LEFT_OUT = re.compile(r"\.env(\..*)?|\.git|\.venv|venv|__pycache__|\.pytest_cache|researchenv-results")
+
+#: What looks like one.
+_BRACES = re.compile(r"(?<!\$)\{([a-z_]+)\}")
 
 _OF_THE_MODEL = frozenset({"url", "token", "model"})
 
@@ -129,6 +137,9 @@ class CommandAgent:
             raise ConfigurationError(f"{self._name} has no command: give it in its profile, as a list of arguments")
         shown = _asked(self._command)
         asked = shown | _asked(self._environment.values())
+        for word in _BRACES.findall("\n".join((*self._command, *self._environment.values()))):
+            if word not in _WORDS and (near := get_close_matches(word, _WORDS, n=1)):
+                raise ConfigurationError(f"{self._name}: {{{word}}} stands for nothing; did you mean {{{near[0]}}}?")
         if "token" in shown:
             raise ConfigurationError(
                 f"{self._name} has {{token}} among its arguments, where it can be seen: put it into a variable"
@@ -145,7 +156,7 @@ class CommandAgent:
             "report": REPORT_PATH,
             "workdir": task.repository.workdir,
             "scratch": SCRATCH,
-            "files": TOOL_TARGET,
+            "files": self._needs.tool.place if isinstance(self._needs.tool, FilesTool) else TOOL_TARGET,
         }
         if self._needs.service is not None and task.model is not None:
             known |= {"model": self._needs.service.model, "url": task.model.url, "token": task.model.token}
@@ -154,10 +165,19 @@ class CommandAgent:
 
 @final
 class FilesTool:
-    """A file or a folder of this host for the agent's container; links in a folder are kept, never followed."""
+    """A file or a folder of this host for the agent's container; links in a folder are kept, never followed.
+
+    Of a folder, what holds keys or grows with every run is left out: `.env` files, Git's, Python's and pytest's own
+    folders, virtual environments, results.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
+
+    @property
+    def place(self) -> str:
+        """Where the file or the folder is in the container."""
+        return TOOL_TARGET if self._path.is_dir() else f"{TOOL_TARGET}/{self._path.name}"
 
     @cached_property
     def key(self) -> str:
@@ -195,7 +215,7 @@ class FilesTool:
             return
         for path in sorted(self._path.rglob("*")):
             name = path.relative_to(self._path)
-            if "__pycache__" not in name.parts and ".git" not in name.parts:
+            if not any(_LEFT_OUT.fullmatch(part) for part in name.parts):
                 yield name.as_posix(), path
 
 

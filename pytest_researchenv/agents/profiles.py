@@ -25,7 +25,7 @@ from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.gateway.protocol import Api, Auth, Reach
 
 
-__all__ = ["MODEL_VARIABLE", "Kind", "Profile", "load_profiles", "shipped_tables"]
+__all__ = ["MODEL_VARIABLE", "Kind", "Profile", "host_problem", "load_profiles", "shipped_tables"]
 
 #: Names the model of profiles that name none.
 MODEL_VARIABLE = "RESEARCHENV_MODEL"
@@ -63,7 +63,8 @@ _TIER = re.compile(r"c[0-5]")
 _LONGEST_NAME = 40
 _RESERVED = ("no-agent", "all", "none")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_HOST = re.compile(r"(\*\.)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?")
+# A whole top-level domain is no host.
+_HOST = re.compile(r"(\*\.(?=.*\.))?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,8 +282,17 @@ def _value_problems(profile: Profile) -> Iterator[tuple[str, str]]:
         if any("\0" in part for part in getattr(profile, name)) or (name == "also" and "" in profile.also):
             yield name, f"{_shown(getattr(profile, name))} cannot be used: a part is empty or holds a zero byte"
     for host in profile.allow:
-        if not _HOST.fullmatch(host):
-            yield "allow", f"{_shown(host)} is no host: write example.org, *.example.org or example.org:8443"
+        if problem := host_problem(host):
+            yield "allow", problem
+
+
+def host_problem(host: str) -> str:
+    """Say why something is no host for an allowlist; empty when it is one."""
+    return (
+        ""
+        if _HOST.fullmatch(host)
+        else f"{_shown(host)} is no host: write example.org, *.example.org or example.org:8443"
+    )
 
 
 def _environment_problems(profile: Profile) -> Iterator[tuple[str, str]]:

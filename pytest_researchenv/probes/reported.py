@@ -25,7 +25,11 @@ def reported_python(environment: Environment) -> str | Unreported:
         if environment.report_problem.startswith(UNFREEZABLE):
             return Unreported(Cause.BROKEN_ENVIRONMENT, environment.report_problem)
         if environment.report_problem == NO_SELF_REPORT:
-            ended = f"; its work {environment.ended} (transcript.log has what it printed)" if environment.ended else ""
+            ended = (
+                f"; how its work ended: {environment.ended} (transcript.log has what it printed)"
+                if environment.ended
+                else ""
+            )
             return Unreported(Cause.NO_REPORT, NO_SELF_REPORT + ended)
         return Unreported(Cause.INVALID_REPORT, environment.report_problem)
     if report.python_path is None:

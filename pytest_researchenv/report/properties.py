@@ -10,10 +10,16 @@ from pytest_researchenv.model import Environment, Repository, Tier
 if TYPE_CHECKING:
     from pytest_researchenv.harness import Judged
 
-__all__ = ["PREFIX", "before_judging", "judged_properties", "stopped_properties"]
+__all__ = ["OURS", "PREFIX", "before_judging", "judged_properties", "stopped_properties"]
 
 #: What the names of all our properties begin with; plain ASCII, as JUnit consumers need.
 PREFIX = "researchenv_"
+
+#: Names of those whose values are words of ours or the user's: a key that is such a word must not spoil them.
+OURS = frozenset(
+    PREFIX + name
+    for name in ("agent", "repository", "key", "tier", "verdict", "cause", "emulated", "run", "image", "dataset")
+)
 
 
 def before_judging(agent: str, repository: Repository, tier: Tier) -> list[tuple[str, object]]:

@@ -186,3 +186,34 @@ def test_a_shell_opens_in_the_probes_world(first: Ran) -> None:
     )
 
     assert done.stdout.split() == ["/workspace/needy", "/opt/needy/bin/python", "lo"], done.stderr
+
+
+DIES = """
+import os, pathlib
+
+def pytest_runtest_setup(item):
+    died = pathlib.Path(__file__).with_name("died")
+    if item.name == "test_c0_static_imports[oracle-needy]" and not died.exists():
+        died.touch()
+        os._exit(9)
+"""
+
+
+def test_a_worker_that_dies_costs_one_test(fresh: Run, tmp_path: Path) -> None:
+    """Another worker takes its place and does the rest; what was running when it died is not run again."""
+    (tmp_path / "conftest.py").write_text(DIES)
+
+    ran = fresh("--researchenv-agent=noop", "-n", "2")
+
+    assert (tmp_path / "died").exists(), ran.text
+    assert "crashed while running" in ran.text
+    judged = {name: outcome for name, outcome in ran.outcomes.items() if name != "C0 oracle-needy"}
+    assert judged == {
+        "C1 oracle-needy": "passed",
+        "C0 oracle-plain": "passed",
+        "C1 oracle-plain": "passed",
+        "C0 noop-needy": "failure",
+        "C1 noop-needy": "failure",
+        "C0 noop-plain": "passed",
+        "C1 noop-plain": "passed",
+    }, ran.text

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["FIXTURES", "Ran", "Workplace"]
 
+#: No run of the tiny suite takes longer, in seconds.
+_LIMIT_S = 600
+
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 
@@ -103,6 +106,7 @@ class Workplace:
             cwd=folder,
             env={**os.environ, **(environ or {})},
             check=False,
+            timeout=_LIMIT_S,
             capture_output=True,
             text=True,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,7 @@ from pytest_researchenv.agents.protocol import SCRATCH, TOOL_TARGET, AgentTask, 
 from pytest_researchenv.agents.trajectory import AgentInfo, Steps, Trajectory
 from pytest_researchenv.agentwork import Order, Worked, at_work
 from pytest_researchenv.engine import Engine
-from pytest_researchenv.errors import InfrastructureError, ProviderError
+from pytest_researchenv.errors import InfrastructureError, ProviderError, SandboxError
 from pytest_researchenv.gateway.protocol import (
     Api,
     Auth,
@@ -130,7 +131,7 @@ class Scene:
             yield gateway
         gateway.closed = True
 
-    def work(self, agent: FakeAgent, *, gateway: bool = True) -> Worked:
+    def work(self, agent: FakeAgent, *, gateway: bool = True, timeout_s: float = 60) -> Worked:
         """Let an agent work; its container is looked at before it is removed."""
         engine = replace(
             Engine(self.sandbox, self.base, "", (), {"PIP_INDEX_URL": "x"}, Mount("tools", "/tools")),
@@ -138,7 +139,9 @@ class Scene:
             tool_volume=lambda tool: Mount(f"volume-{tool.key}", "/anywhere"),
         )
         request = GatewayRequest(SERVICE, Secret("EXAMPLE_KEY", "secret")) if gateway else None
-        order = Order(agent, agent.needs, Repository("project", PathSource(".")), 60, Limits(), "Do it.", request)
+        order = Order(
+            agent, agent.needs, Repository("project", PathSource(".")), timeout_s, Limits(), "Do it.", request
+        )
         with at_work(
             engine,
             order,
@@ -253,9 +256,38 @@ def test_an_agent_that_gives_up_is_judged(scene: Scene) -> None:
 def test_a_budget_that_is_used_up_is_the_reason(scene: Scene) -> None:
     """A tool that ends because nothing more was allowed has ended by that limit, and is judged."""
     scene.ledger.exhausted = "token limit: 1,200 of 1,000 tokens used"
-    scene.ledger.trouble = Trouble(Outcome.SERVER_ERROR, 500, "", 1)
 
     assert scene.work(FakeAgent(_fails)).ended == scene.ledger.exhausted
+
+
+def test_a_budget_that_trouble_used_up_is_the_providers(scene: Scene) -> None:
+    """Answers that were cut off may use up a budget: that is no failure of the agent."""
+    scene.ledger.exhausted = "cost limit: $1.2000 of $1.0000"
+    scene.ledger.trouble = Trouble(Outcome.CUT, 200, "", 3)
+
+    with pytest.raises(ProviderError, match="answer cut off"):
+        scene.work(FakeAgent(_fails))
+
+
+def test_a_container_that_its_agent_broke_is_judged(scene: Scene) -> None:
+    """When no command runs in it any more, and the engine works, the agent's work has ended; what stands is judged."""
+
+    def breaks(task: AgentTask) -> Telemetry:
+        del task
+        raise SandboxError("cannot run timeout in the container: it is not running")
+
+    assert "no command runs in its container any more" in scene.work(FakeAgent(breaks)).ended
+
+
+def test_a_container_that_is_gone_is_an_error(scene: Scene) -> None:
+    """No agent can remove its own container."""
+
+    def removed(task: AgentTask) -> Telemetry:
+        task.container.remove()
+        raise SandboxError("no such container")
+
+    with pytest.raises(SandboxError):
+        scene.work(FakeAgent(removed))
 
 
 def test_a_gateway_that_failed_is_an_error(scene: Scene) -> None:
@@ -280,30 +312,30 @@ def test_money_is_settled_even_when_the_tool_breaks(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize(
-    ("trouble", "error"),
+    ("trouble", "quiet_s", "error"),
     [
-        (Trouble(Outcome.RATE_LIMITED, 429, "", 1), False),
-        (Trouble(Outcome.RATE_LIMITED, 429, "", 3), True),
-        (Trouble(Outcome.AUTHENTICATION, 401, "", 1), True),
+        (Trouble(Outcome.RATE_LIMITED, 429, "", 1), 5.0, False),
+        (Trouble(Outcome.RATE_LIMITED, 429, "", 1), 300.0, True),
+        (Trouble(Outcome.RATE_LIMITED, 429, "", 3), 5.0, True),
+        (Trouble(Outcome.AUTHENTICATION, 401, "", 1), 5.0, True),
     ],
 )
-def test_one_failed_request_at_the_deadline_decides_nothing(scene: Scene, trouble: Trouble, error: bool) -> None:  # noqa: FBT001 - a case
-    """A tool that was ended from outside may have been about to ride it out; only trouble that lasts is the provider's."""  # noqa: E501
+def test_one_failed_request_at_the_deadline_decides_nothing(
+    scene: Scene,
+    trouble: Trouble,
+    quiet_s: float,
+    error: bool,  # noqa: FBT001 - a case
+) -> None:
+    """A tool that was ended from outside may have been about to ride it out, unless it has waited ever since."""
     scene.ledger.trouble = trouble
-    scene.ledger.failure = ""
-
-    def late(task: AgentTask) -> Telemetry:
-        scene.ledger.last_activity = -1e9
-        assert task.stop()
-        return Telemetry("stopped", {}, ok=False)
-
-    agent = FakeAgent(late, Needs(service=SERVICE, inactivity_s=-1.0))
+    scene.ledger.last_activity = time.monotonic() - quiet_s
+    agent = FakeAgent(lambda _: Telemetry("timed out after 0 s", {}, ok=False))
 
     if error:
         with pytest.raises(ProviderError):
-            scene.work(agent)
+            scene.work(agent, timeout_s=0.0)
     else:
-        assert scene.work(agent).ended.startswith("inactivity limit")
+        assert scene.work(agent, timeout_s=0.0).ended == "timed out after 0 s"
 
 
 def test_a_transcript_that_cannot_be_read_is_no_error(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

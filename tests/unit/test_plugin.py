@@ -169,6 +169,14 @@ def test_running_without_an_agent_is_a_usage_error_that_lists_them(suite: pytest
         (["--researchenv-agent=oracle", "--researchenv-c0-max-missing=2"], "*c0-max-missing*'2'*from 0 to 1*"),
         (["--researchenv-agent=oracle", "--researchenv-suite=quikstart"], "*quikstart*quickstart*"),
         (["--researchenv-agent=oracle", "--researchenv-run=../x"], "*run*'../x'*"),
+        (["--researchenv-agent=oracle", "--researchenv-network=foo"], "*network*'foo'*open, allowlist, none*"),
+        (["--researchenv-allow=https://example.org/x"], "*allow*no host*example.org*"),
+        (["--researchenv-allow=*.org"], "*allow*no host*"),
+        (["--researchenv-max-cost=much"], "*max-cost*'much'*US dollars*"),
+        (["--researchenv-retries=-1"], "*retries*'-1'*whole number*"),
+        (["--researchenv-prompt=nowhere.md"], "*prompt*nowhere.md*no file*"),
+        (["--researchenv-prices=nowhere.toml"], "*prices*nowhere.toml*no file*"),
+        (["--researchenv-agent=x", "--researchenv-agents-file=nowhere.toml"], "*nowhere.toml does not exist*"),
     ],
 )
 def test_a_wrong_option_is_a_usage_error(suite: pytest.Pytester, arguments: list[str], message: str) -> None:

@@ -46,7 +46,7 @@ def test_nothing_left_is_an_error(tmp_path: Path) -> None:
     money = spending(tmp_path, 1.0)
     spend(money, None, 1.0)
 
-    with pytest.raises(InfrastructureError, match=r"\$1\.0000 of the \$1\.00 that --researchenv-max-cost"):
+    with pytest.raises(InfrastructureError, match=r"\$1\.0000 of the \$1\.0000 that --researchenv-max-cost"):
         spend(money, None, 0.0)
 
 

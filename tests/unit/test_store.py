@@ -222,12 +222,13 @@ def test_secrets_are_taken_out_of_everything_that_is_written(tmp_path: Path) -> 
     attempt = _full_of_secrets(tmp_path, secret)
 
     attempt.save_environment(replace(_environment(attempt.key), ended=f"said {secret}", notes=(secret,)))
-    for save in (attempt.save_report, attempt.save_requests, attempt.save_trajectory):
+    for save in (attempt.save_report, attempt.save_trajectory):
         save(f'{{"key": "{secret}"}}'.encode())
     attempt.save_error(secret)
-    with attempt.log(attempt.transcript) as append:
-        for sign in f"a {secret} b":
-            append(sign.encode())
+    for log in (attempt.transcript, attempt.requests):
+        with attempt.log(log) as append:
+            for sign in f"a {secret} b":
+                append(sign.encode())
 
     files = [path for path in attempt.folder.iterdir() if path.is_file()]
     assert len(files) >= 7

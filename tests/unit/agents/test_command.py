@@ -123,7 +123,7 @@ def test_braces_stand_for_what_is_known_at_the_start(bench: Bench) -> None:
         "Say {url}",
         PROMPT_FILE,
         f"/researchenv/report.json:{REPOSITORY.workdir}",
-        "/researchenv/agent/researchenv/scratch",
+        "/researchenv/agent/test_command.py/researchenv/scratch",
     )
     assert (environment["BASE"], environment["KEY"], environment["MODEL"]) == (ADDRESS.url, ADDRESS.token, "x/a-model")
 
@@ -298,3 +298,29 @@ def test_every_change_of_the_files_gives_another_volume(folder: Path, change: Ca
 
     assert FilesTool(folder).key != before
     assert before.startswith("my-agent-")
+
+
+def test_a_folder_brings_no_keys_and_no_results(tmp_path: Path) -> None:
+    """What lies beside an agent by chance is not for agents, and does not change with every run."""
+    for name in ("agent.py", ".env", ".env.local", "researchenv-results/x", ".git/config", ".venv/x", "sub/.env"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+
+    assert sorted(_filled(FilesTool(tmp_path))) == ["agent.py", "sub"]
+
+
+def test_a_folder_below_one_that_is_left_out_is_whole(tmp_path: Path) -> None:
+    """Only names within the folder count, not where it lies."""
+    folder = tmp_path / ".git" / "agent"
+    folder.mkdir(parents=True)
+    (folder / "agent.py").write_text("x")
+
+    assert sorted(_filled(FilesTool(folder))) == ["agent.py"]
+
+
+@pytest.mark.parametrize("word", ["fils", "prompt_fil", "reports"])
+def test_a_word_that_stands_for_nothing_is_refused(word: str) -> None:
+    """A slip of the pen is told before any agent works; braces that mean something else are left alone."""
+    with pytest.raises(ConfigurationError, match="did you mean"):
+        CommandAgent(name="own", command=("tool", f"{{{word}}}"))
+    CommandAgent(name="own", command=("awk", "{print}", "${model}", "{else}"))
