@@ -14,7 +14,7 @@ from pathlib import Path
 from pytest_researchenv.errors import ConfigurationError
 
 
-__all__ = ["SERVICE", "Found", "Secret", "find_secret", "look_for_secret"]
+__all__ = ["SERVICE", "Found", "Secret", "look_for_secret"]
 
 #: Under which name the keyring of the operating system holds our keys.
 SERVICE = "researchenv"
@@ -51,11 +51,6 @@ class Found:
     place: str
     looked: tuple[str, ...]
     warnings: tuple[str, ...] = ()
-
-
-def find_secret(name: str, *, folders: Sequence[Path], environ: Mapping[str, str] = os.environ) -> Secret | None:
-    """Return the secret of this name; None where there is none. See `look_for_secret`."""
-    return look_for_secret(name, folders=folders, environ=environ).secret
 
 
 def look_for_secret(name: str, *, folders: Sequence[Path], environ: Mapping[str, str] = os.environ) -> Found:

@@ -68,8 +68,7 @@ def missing(
         wanted.append(str(error))
     else:
         if found.secret is None:
-            wanted.append(f"no key {service.key} (looked at {'; '.join(found.looked)})")
-        wanted += found.warnings
+            wanted.append(f"the key {service.key}, in the environment, a .env file here, or the keyring")
     known = load_prices() if prices is None else prices
     unpriced = [model for model in service.models if model and price_of(model, known) is None]
     if profile.max_cost_usd is not None and unpriced:
@@ -94,6 +93,8 @@ def _agents(arguments: argparse.Namespace) -> int:
         console.print(f"    {_facts(profiles[name])}")
         for one in wanted:
             console.print(f"    needs: {one}", style="yellow")
+        if not wanted:
+            console.print("    ready", style="green")
     # Of all agents, some always lack something; who names one wants to know whether it can work.
     return 1 if lacking and arguments.names else 0
 
@@ -108,7 +109,8 @@ def _facts(profile: Profile) -> str:
     }
     told = ", ".join(text.format(value) for text, value in limits.items() if value is not None)
     model = profile.model_name() if profile.asks_model else ""
-    parts = [f"kind {profile.kind}", f"model {model}" if model else "", f"network {profile.network}"]
+    place = f"model {model} at {profile.base_url() or 'no endpoint yet'}" if model else ""
+    parts = [f"kind {profile.kind}", place, f"network {profile.network}"]
     return "; ".join(filter(None, [*parts, f"at most {told}" if told else ""]))
 
 

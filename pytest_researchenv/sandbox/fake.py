@@ -109,10 +109,6 @@ class FakeSandbox:
         """The files of an image."""
         return self._image(image).files
 
-    def image_labels(self, image: str) -> Mapping[str, str]:
-        """The labels of an image."""
-        return self._image(image).labels
-
     def program(self, matches: str | Sequence[str] | Matcher, program: Program) -> None:
         """Say what a command does; of several that match, the one added last runs.
 

@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from pytest_researchenv.errors import ConfigurationError
-from pytest_researchenv.secrets import SERVICE, Secret, find_secret, look_for_secret
+from pytest_researchenv.secrets import SERVICE, Secret, look_for_secret
 
 
 NAME = "SOME_API_KEY"
@@ -70,12 +70,14 @@ def test_the_environment_wins_then_the_first_folder_then_the_keyring(
     first, second = tmp_path / "first", tmp_path / "second"
     folders = [first, second]
 
-    assert find_secret(NAME, folders=folders, environ={}) == Secret(NAME, "from-keyring")
+    assert look_for_secret(NAME, folders=folders, environ={}).secret == Secret(NAME, "from-keyring")
     env_file(second, f"{NAME}=from-second\n")
-    assert find_secret(NAME, folders=folders, environ={}) == Secret(NAME, "from-second")
+    assert look_for_secret(NAME, folders=folders, environ={}).secret == Secret(NAME, "from-second")
     env_file(first, f"export {NAME}='from-first'\n")
-    assert find_secret(NAME, folders=folders, environ={}) == Secret(NAME, "from-first")
-    assert find_secret(NAME, folders=folders, environ={NAME: "from-environment"}) == Secret(NAME, "from-environment")
+    assert look_for_secret(NAME, folders=folders, environ={}).secret == Secret(NAME, "from-first")
+    assert look_for_secret(NAME, folders=folders, environ={NAME: "from-environment"}).secret == Secret(
+        NAME, "from-environment"
+    )
 
 
 @pytest.mark.parametrize("empty", ["", "  ", "\n"])
@@ -94,15 +96,15 @@ def test_a_value_is_what_stands_there(tmp_path: Path) -> None:
     """White space around it goes, as it comes with copying; a `$` is part of a key, and nothing is put for it."""
     env_file(tmp_path, f'\ufeff{NAME}="sk-$HOME-${{USER}}-1"  # a note\n')
 
-    assert find_secret(NAME, folders=[tmp_path], environ={}) == Secret(NAME, "sk-$HOME-${USER}-1")
-    assert find_secret(NAME, folders=[], environ={NAME: " sk-1\n"}) == Secret(NAME, "sk-1")
+    assert look_for_secret(NAME, folders=[tmp_path], environ={}).secret == Secret(NAME, "sk-$HOME-${USER}-1")
+    assert look_for_secret(NAME, folders=[], environ={NAME: " sk-1\n"}).secret == Secret(NAME, "sk-1")
 
 
 @pytest.mark.parametrize("value", ["sk-one\nsk-two", "sk-\0", "sk-\x1b[0m", "sk-\u200bhidden", "sk-\udce4"])
 def test_a_value_that_cannot_be_a_key_is_refused_and_not_shown(value: str) -> None:
     """Such a value would break a header, and what is refused may still be most of a key."""
     with pytest.raises(ConfigurationError, match=f"environment variable {NAME} cannot be a key") as caught:
-        find_secret(NAME, folders=[], environ={NAME: value})
+        look_for_secret(NAME, folders=[], environ={NAME: value})
 
     assert "sk-" not in str(caught.value)
 
