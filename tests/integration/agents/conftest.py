@@ -59,18 +59,21 @@ class Bench:
     def run(self, agent: str, *arguments: str, environ: Mapping[str, str] | None = None, key: str = CANARY) -> Ran:
         """Let an agent build `needy`, and judge C1 unless the arguments select otherwise."""
         selection = () if "-k" in arguments else ("-k", "c1 and needy")
-        variables = {
+        variables = {**self.variables(key), **(environ or {})}
+        options = ("--researchenv-retry-delay=0.1", "--researchenv-retries=0")
+        return self.place.run(
+            f"--researchenv-agent={agent}", *options, *selection, *arguments, cwd=self.folder, environ=variables
+        )
+
+    def variables(self, key: str = CANARY) -> dict[str, str]:
+        """What leads tools to the stand-in."""
+        return {
             "ANTHROPIC_BASE_URL": self.standin.bridge_url,
             "OPENAI_BASE_URL": f"{self.standin.bridge_url}/v1",
             "ANTHROPIC_API_KEY": key,
             "OPENAI_API_KEY": key,
             "RESEARCHENV_MODEL": "stand-in",
-            **(environ or {}),
         }
-        options = ("--researchenv-retry-delay=0.1", "--researchenv-retries=0")
-        return self.place.run(
-            f"--researchenv-agent={agent}", *options, *selection, *arguments, cwd=self.folder, environ=variables
-        )
 
     def attempt(self, agent: str, number: int = 1, *, repository: str = "needy") -> Path:
         """The folder of an attempt."""
