@@ -99,7 +99,13 @@ class Access:
         return ""
 
     def request(
-        self, needs: Needs, engine: Engine, *, max_cost_usd: float | None, labels: Mapping[str, str]
+        self,
+        needs: Needs,
+        engine: Engine,
+        *,
+        max_cost_usd: float | None,
+        lifetime_s: float | None = None,
+        labels: Mapping[str, str],
     ) -> GatewayRequest | None:
         """Return what a gateway is to do for one attempt; None where none is needed.
 
@@ -107,6 +113,7 @@ class Access:
             needs: the agent's.
             engine: hosts that its settings name may be reached, too.
             max_cost_usd: what the attempt may spend.
+            lifetime_s: after so many seconds nothing may be asked any more, whatever has become of us.
             labels: labels of all that is made for it.
 
         Raises:
@@ -128,6 +135,7 @@ class Access:
             allow=hosts,
             deny=OWN_NAMES,
             on_host=needs.on_host,
+            lifetime_s=lifetime_s,
             labels=labels,
         )
 

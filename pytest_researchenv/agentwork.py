@@ -38,6 +38,7 @@ _UNANSWERED_S = 10.0
 
 #: How long the gateway may take to tell of the last requests, in seconds.
 _LAST_CALLS_S = 5.0
+_TOLD_S = 0.5
 _POLL_S = 0.05
 
 
@@ -248,6 +249,8 @@ def _keep_trajectory(agent: Agent, attempt: Attempt, way: Gateway | None) -> Non
 
 def _await_the_last(ledger: Ledger) -> None:
     """Wait until the gateway has told of requests that the end of the agent's container cut off."""
+    # One whose answer was not read is not silent; its end is told all the same.
+    time.sleep(_TOLD_S)
     deadline = time.monotonic() + _LAST_CALLS_S
     while ledger.silent_s and time.monotonic() < deadline:
         time.sleep(_POLL_S)
@@ -278,7 +281,7 @@ def _trouble(ledger: Ledger, watch: Watch, *, late: bool) -> str:
     if trouble is None:
         return ""
     waits = time.monotonic() - ledger.last_activity >= _WAITING_S
-    passing = late and not (trouble.outcome.lasting or trouble.times >= _SUSTAINED or waits)
+    passing = late and not (trouble.lasting or trouble.times >= _SUSTAINED or waits)
     return "" if passing else str(trouble)
 
 

@@ -66,7 +66,7 @@ class CircuitBreaker:
                 return
             row = int(str(before.get("row", 0))) + 1 if before.get("kind") == str(trouble.outcome) else 1
             now: dict[str, object] = {"kind": str(trouble.outcome), "row": row}
-            if trouble.outcome.lasting or row >= LIMIT:
+            if trouble.lasting or row >= LIMIT:
                 times = f", {row} attempts in a row" if row > 1 else ""
                 now["open"] = f"{service.endpoint} is asked no more in this session{times}: {trouble}"
             self._save({**counts, _name(service): now})

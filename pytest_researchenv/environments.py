@@ -39,6 +39,9 @@ __all__ = ["Environments"]
 
 _log = logging.getLogger(__name__)
 
+#: How long a gateway outlives its agent's wall time limit, in seconds: this process may have been killed.
+_GRACE_S = 300.0
+
 #: How long what is done around an agent's work may take, in seconds: starting, freezing.
 _AROUND_S = 3600.0
 
@@ -265,6 +268,7 @@ class Environments:
                 needs,
                 self._engine(),
                 max_cost_usd=max_cost_usd,
+                lifetime_s=self._timeout_s(needs) + _GRACE_S,
                 labels={"researchenv.attempt": str(attempt.key)},
             ),
         )

@@ -15,6 +15,11 @@ __all__ = ["Watch"]
 _GRACE_S = 20.0
 
 
+#: A model that sends nothing for so long, in seconds, or all the while that nothing else happens, does not answer.
+_SILENT_S = 120.0
+_ALL_THE_WHILE = 0.9
+
+
 @final
 class Watch:
     """Tells whether an agent must end its work before the deadline.
@@ -60,7 +65,8 @@ class Watch:
         now = self._clock()
         last = max(self._printed, self._ledger.last_activity if self._ledger else self._printed)
         if self._inactivity is not None and now - last > self._inactivity:
-            self.unanswered = self._ledger is not None and self._ledger.silent_s > 0
+            silent = self._ledger.silent_s if self._ledger else 0.0
+            self.unanswered = silent > 0 and silent >= min(self._inactivity, _SILENT_S) * _ALL_THE_WHILE
             return f"inactivity limit: nothing was printed or asked for {self._inactivity:g} s"
         return self._gateway(self._ledger, now) if self._ledger else ""
 
@@ -72,7 +78,7 @@ class Watch:
             return ledger.exhausted if now - self._exhausted > _GRACE_S else ""
         trouble = ledger.trouble
         # While something else is on its way, a key that one model refuses may do for another.
-        if trouble is None or not trouble.outcome.lasting or ledger.silent_s:
+        if trouble is None or not trouble.lasting or ledger.silent_s:
             self._lasting = None
             return ""
         self._lasting = self._lasting or now

@@ -40,7 +40,10 @@ class EventLedger:
         self._exhausted = ""
         self._failure = ""
         self._active = time.monotonic()
-        self._asked: set[str] = set()
+        #: Requests on their way, and since when they can be answered.
+        self._asked: dict[str, float] = {}
+        self._unread: set[str] = set()
+        self._heard = self._active
         self._authority: bytes | None = None
 
     # --- What is fed ----------------------------------------------------------------------------------------
@@ -64,20 +67,27 @@ class EventLedger:
         try:
             said = json.loads(line)
             kind = said.pop("event")
-            self._take(kind, said)
-        except (ValueError, AttributeError, KeyError, TypeError):
+        except (ValueError, AttributeError, KeyError, TypeError, RecursionError):
             self._words = (self._words + line + b"\n")[-_WORDS_BYTES:]
+            return
+        try:
+            self._take(kind, said)
+        except (ValueError, AttributeError, KeyError, TypeError) as error:
+            # A call that is not counted could have cost anything.
+            self._words = (self._words + line + b"\n")[-_WORDS_BYTES:]
+            self._failure = self._failure or f"it said what cannot be understood: {kind!r}: {error!r}"[:300]
 
     def _take(self, kind: str, said: dict[str, Any]) -> None:
+        now = time.monotonic()
         match kind:
             case "ready":
                 self._authority = str(said["authority"]).encode()
             case "activity":
                 pass
-            case "asked":
-                self._asked.add(str(said["id"]))
-            case "over":
-                self._asked.discard(str(said["id"]))
+            case "heard":
+                self._heard = now
+            case "asked" | "read" | "unread" | "over":
+                self._way(kind, str(said["id"]), now)
             case "call":
                 self._calls.append(
                     Call(**{**said, "outcome": Outcome(said["outcome"]), "usage": Usage(**said["usage"])})
@@ -92,8 +102,18 @@ class EventLedger:
                 self._failure = self._failure or str(said["reason"])
             case _:
                 raise ValueError(kind)
-        if kind != "egress":
-            self._active = time.monotonic()
+        if kind not in {"egress", "read", "unread"}:
+            self._active = now
+
+    def _way(self, kind: str, request: str, now: float) -> None:
+        """A request sets out, is over, or its client stops or begins again to read."""
+        self._unread.discard(request)
+        if kind == "over":
+            self._asked.pop(request, None)
+        else:
+            self._asked[request] = now
+        if kind == "unread":
+            self._unread.add(request)
 
     # --- What is asked --------------------------------------------------------------------------------------
 
@@ -155,9 +175,10 @@ class EventLedger:
 
     @property
     def silent_s(self) -> float:
-        """How long requests are on their way of which nothing came back, in seconds; 0 while none is."""
+        """How long the service has sent nothing although requests are on their way, in seconds; 0 while none is."""
         with self._changed:
-            return time.monotonic() - self._active if self._asked else 0.0
+            waiting = [since for request, since in self._asked.items() if request not in self._unread]
+            return time.monotonic() - max(min(waiting), self._heard) if waiting else 0.0
 
     @property
     def failure(self) -> str:

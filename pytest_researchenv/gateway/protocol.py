@@ -160,6 +160,8 @@ class Outcome(StrEnum):
     NETWORK = "network failure"
     CUT = "answer cut off"
     MALFORMED = "malformed answer"
+    #: Refused as `REJECTED`, the gateway's own question as well, and never answered before: no such model or endpoint.
+    UNSERVED = "not served"
 
     @property
     def provider_trouble(self) -> bool:
@@ -169,7 +171,7 @@ class Outcome(StrEnum):
 
     @property
     def lasting(self) -> bool:
-        """Whether it stays until a person does something."""
+        """Whether it stays until a person does something; see `Trouble.lasting`, too."""
         return self in {Outcome.AUTHENTICATION, Outcome.QUOTA}
 
 
@@ -189,7 +191,8 @@ class Call:
         cost_usd: what its usage cost; None where the model has no known price.
         charged_usd: what it took from the budget: its cost, or the most that it can have cost where its usage was not
             told in full.
-        message: what the service said when it refused, one line, at most 300 characters; without any secret.
+        message: what the service said when it refused, one line, at most 300 characters; without any secret. `control`
+            for a question of the gateway's own.
     """
 
     at: float
@@ -246,6 +249,12 @@ class Trouble:
     message: str
     times: int
 
+    @property
+    def lasting(self) -> bool:
+        """Whether it stays until a person does something: a model that is gone (404, 410, 451) does not come back."""
+        gone = self.outcome is Outcome.UNSERVED and self.status in {404, 410, 451}
+        return self.outcome.lasting or gone
+
     def __str__(self) -> str:
         status = f" (HTTP {self.status})" if self.status else ""
         said = f": {self.message}" if self.message else ""
@@ -281,11 +290,14 @@ class Ledger(Protocol):
 
     @property
     def last_activity(self) -> float:
-        """When a request came or an answer's bytes passed last, on this host's monotonic clock."""
+        """When a request came or ended, or an answer's bytes passed last, on this host's monotonic clock."""
 
     @property
     def silent_s(self) -> float:
-        """How long requests are on their way of which nothing came back, in seconds; 0 while none is."""
+        """How long the service has sent nothing although requests are on their way, in seconds; 0 while none is.
+
+        Requests whose client does not take what is there for it are not counted: the service may have more to say.
+        """
 
     def lines(self) -> Iterator[bytes]:
         """Every call and request to the outside as a line of JSON each, in the order they ended."""
@@ -298,7 +310,10 @@ class Ledger(Protocol):
     def trouble(self) -> Trouble | None:
         """Trouble that the newest calls ended in, no call having been answered since; None where the last one was.
 
-        Refusals by the gateway and rejected requests neither make nor end trouble: an agent can cause them.
+        A service that has sent nothing for minutes, although it is asked, is in trouble, too. Refusals by the gateway,
+        requests that were rejected or given up, and answers that are not read neither make nor end trouble: an agent
+        can cause them. Refusals that would make lasting trouble, or come before anything was answered, count only after
+        the service has refused a question of the gateway's own; where it answers that, the call `control` is on record.
         """
 
 
@@ -329,6 +344,8 @@ class GatewayRequest:
             `:port` for another port than the scheme's own.
         deny: pieces of URLs that are refused whatever the host: our own distribution's and repository's names.
         on_host: whether the agent's tool runs on the host of pytest.
+        lifetime_s: after how many seconds it refuses everything and ends, so that nothing is spent once nobody looks
+            after it any more; None: never.
         labels: labels of all that is made for it.
     """
 
@@ -340,6 +357,7 @@ class GatewayRequest:
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     on_host: bool = False
+    lifetime_s: float | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
 
 

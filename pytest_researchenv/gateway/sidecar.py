@@ -41,6 +41,9 @@ _SCRATCH = "/researchenv/scratch"
 #: 60 MB without traffic; at 1 GiB it sends its clients away itself, so that an agent cannot have it killed.
 _LIMITS = Limits(memory_bytes=2 * 1024**3, pids=256, shm_bytes=64 * 1024**2, disk_bytes=1024**3)
 
+#: Large bodies are given back to the system as soon as they are let go.
+_MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(1024**2), "MALLOC_ARENA_MAX": "2"}
+
 #: How long it may take to start, in seconds: about 2 where nothing else runs.
 _START_S = 120.0
 _STOP_S = 30.0
@@ -180,7 +183,7 @@ def _spec(image: str, mount: Mount, request: GatewayRequest, network: str) -> Co
     return ContainerSpec(
         image,
         argv=("/usr/bin/python3", "-B", "-m", "inside.start"),
-        environment={"PYTHONPATH": f"{_HOME}:{TARGET}", "TMPDIR": _SCRATCH, "HOME": _SCRATCH},
+        environment={"PYTHONPATH": f"{_HOME}:{TARGET}", "TMPDIR": _SCRATCH, "HOME": _SCRATCH, **_MALLOC},
         network=Network.OPEN,
         mounts=(mount,),
         limits=_LIMITS,
@@ -256,8 +259,9 @@ def _document(request: GatewayRequest, host: HostNetwork, token: str, silence_s:
     document = {
         "model": _model(request, service, host, token, silence_s) if service else None,
         "egress": _egress(request, host, proxy) if request.reach is Reach.ALLOWLIST else None,
-        # A published port arrives on another address.
-        "alias": "" if request.on_host else ALIAS,
+        "alias": ALIAS,
+        "published": request.on_host,
+        "lifetime_s": request.lifetime_s,
         "ports": [_MODEL_PORT, _EGRESS_PORT],
         "ca_bundle": host.ca_bundle.decode(errors="replace"),
         "credential": _credential(proxy),

@@ -44,7 +44,7 @@ class Purse:
         max_requests: requests; None for no limit.
         max_tokens: tokens; None for no limit.
         max_cost: US dollars; None for no limit.
-        requests: requests that passed.
+        requests: requests that passed, without those that ended in trouble of the service.
         tokens: tokens used.
         cost: US dollars spent.
     """
@@ -63,8 +63,10 @@ class Purse:
     def exhausted(self) -> str:
         """Which limits are reached, with the figures; empty while none is."""
         reached = []
-        if self.max_requests is not None and self.requests >= self.max_requests:
-            reached.append(f"request limit: {self.requests:,} of {self.max_requests:,} requests")
+        # What is on its way may still end in trouble.
+        over = self.requests - len(self._open)
+        if self.max_requests is not None and over >= self.max_requests:
+            reached.append(f"request limit: {over:,} of {self.max_requests:,} requests")
         if self.max_tokens is not None and self.tokens >= self.max_tokens:
             reached.append(f"token limit: {self.tokens:,} of {self.max_tokens:,} tokens")
         if self.max_cost is not None and self.cost >= self.max_cost:
@@ -104,18 +106,24 @@ class Purse:
                 except TimeoutError:
                     continue
 
-    def settle(self, asked: Reservation, tokens: int, cost: float) -> None:
-        """A request is over, and has cost this."""
+    def settle(self, asked: Reservation, tokens: int, cost: float, *, counts: bool = True) -> None:
+        """A request is over, and has cost this; whether it counts as a request, too."""
+        self.requests -= not counts
         # By identity: two requests may have the same bound.
         self._open = [one for one in self._open if one is not asked]
         self.tokens += tokens
         self.cost += cost
         self._changed.set()
 
+    def spend(self, tokens: int, cost: float) -> None:
+        """The gateway itself has used something."""
+        self.tokens += tokens
+        self.cost += cost
+
     def _fits(self, asked: Reservation) -> bool:
         if not self._open:
             return True
-        if len(self._open) >= _AT_ONCE:
+        if len(self._open) >= _AT_ONCE or (self.max_requests is not None and self.requests >= self.max_requests):
             return False
         tokens = self.tokens + asked.tokens + sum(one.tokens for one in self._open)
         cost = self.cost + asked.cost + sum(one.cost for one in self._open)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import json
 from pathlib import Path
 from typing import Any
 
 from mitmproxy import http  # type: ignore[import-not-found,unused-ignore]
 from mitmproxy.net.http import http1  # type: ignore[import-not-found,unused-ignore]
+from mitmproxy.proxy import commands  # type: ignore[import-not-found,unused-ignore]
 from mitmproxy.proxy.layers.http import _http1  # type: ignore[import-not-found,unused-ignore]
+from mitmproxy.proxy.layers.http._base import ReceiveHttp  # type: ignore[import-not-found,unused-ignore]
 
 from .policy import Refusal
 
 
-__all__ = ["Connections", "resident_bytes", "set_error_pages"]
+__all__ = ["Connections", "refuse_trailers", "resident_bytes", "set_error_pages"]
 
 #: Of clients, over both ports. One that reads slowly holds its answer's pieces, one that sends its request.
 _CLIENTS = 128
@@ -37,6 +41,20 @@ def set_error_pages(api: str) -> None:
 
     # mitmproxy writes HTML otherwise, which the tools take for a broken service.
     _http1.make_error_response = page
+
+
+def refuse_trailers() -> None:
+    """Have the proxy refuse trailers: it would raise an error otherwise, and leave the connection open for ever."""
+    original = _http1.Http1Connection.read_body
+
+    def read_body(self: Any, event: Any) -> Any:  # noqa: ANN401 - mitmproxy is not installed where types are checked
+        try:
+            yield from original(self, event)
+        except NotImplementedError:
+            yield commands.CloseConnection(self.conn)
+            yield ReceiveHttp(self.ReceiveProtocolError(self.stream_id, "trailers are not available here"))
+
+    _http1.Http1Connection.read_body = read_body
 
 
 class Connections:
@@ -63,6 +81,25 @@ class Connections:
             if connection is not handler.client and transport.handler is not None:
                 transport.handler.cancel("silent for too long")
 
+    def unsent(self, client: Any) -> int:  # noqa: ANN401 - likewise
+        """Bytes that wait for a client to take them."""
+        handler = self._server.connections.get(client.id)
+        transport = handler.transports.get(client) if handler else None
+        if transport is None or transport.writer is None:
+            return 0
+        return int(transport.writer.transport.get_write_buffer_size())
+
+    def drop(self, client: Any) -> None:  # noqa: ANN401 - likewise
+        """Hang up on a client, whatever still waits for it."""
+        handler = self._server.connections.get(client.id)
+        transport = handler.transports.get(client) if handler else None
+        if transport is None:
+            return
+        if transport.writer is not None:
+            transport.writer.transport.abort()
+        if transport.handler is not None:
+            transport.handler.cancel("hung up")
+
     def abort(self, client: Any, server: Any) -> None:  # noqa: ANN401 - likewise
         """Drop one connection to the outside, before another byte is written to it."""
         handler = self._server.connections.get(client.id)
@@ -72,6 +109,11 @@ class Connections:
 
     def shed(self) -> bool:
         """Send everyone away when memory runs out, and tell whether that was so."""
+        if resident_bytes() < _MEMORY_BYTES:
+            return False
+        # What is free, but not given back, is no reason.
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)
         if resident_bytes() < _MEMORY_BYTES:
             return False
         for handler in list(self._server.connections.values()):

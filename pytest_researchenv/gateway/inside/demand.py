@@ -10,6 +10,8 @@ import re
 import zlib
 from dataclasses import dataclass
 
+from .fields import known_fields
+
 
 __all__ = ["Demand", "DemandError", "read_demand"]
 
@@ -37,8 +39,8 @@ _ELSEWHERE = {"file_id", "file_url", "previous_response_id", "conversation", "co
 #: Types of parts that the service may fetch from an address.
 _FETCHED = ("url", "image_url", "input_image", "input_file", "file", "image", "document")
 
-#: Fields that change prices, or leave work going on behind the gateway's back.
-_DROPPED = ("service_tier", "speed", "mcp_servers", "web_search_options", "inference_geo")
+#: Fields that bound the output.
+_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 
 
 class DemandError(ValueError):
@@ -84,15 +86,16 @@ def read_demand(api: str, content: bytes, encoding: str, *, hosted_tools: bool =
     if raw.count(b",") + raw.count(b"[") + raw.count(b"{") > _VALUES:
         raise DemandError(413, "the request has too many values")
     try:
-        asked = json.loads(raw)
+        asked = json.loads(raw, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise DemandError(400, "the request is no JSON") from error
     if not isinstance(asked, dict):
         raise DemandError(400, "the request is no JSON object")
     if asked.get("background"):
         raise DemandError(400, "background requests are not available here")
-    for name in _DROPPED:
-        asked.pop(name, None)
+    _check_numbers(asked)
+    known = known_fields(api)
+    asked = {name: value for name, value in asked.items() if name in known}
     hosted = _own_tools(api, asked.get("tools")) != (asked.get("tools") or [])
     if not hosted_tools:
         _keep_own_tools(api, asked)
@@ -155,10 +158,28 @@ def _own_tools(api: str, tools: object) -> list[object]:
 
 def _written(asked: dict[str, object]) -> bytes:
     try:
-        return json.dumps(asked, ensure_ascii=False, separators=(",", ":")).encode()
-    except UnicodeEncodeError:
-        # Halves of characters, which only an escape can say.
-        return json.dumps(asked, separators=(",", ":")).encode()
+        body = json.dumps(asked, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError as error:
+        # Services refuse them as well; escaped, they would take three times the memory.
+        raise DemandError(400, "the request has halves of characters (lone surrogates) in its text") from error
+    if len(body) > BODY_BYTES:
+        # Control characters grow when they are escaped.
+        raise DemandError(413, f"the request is larger than {BODY_BYTES} bytes")
+    return body
+
+
+def _no_number(name: str) -> object:
+    raise ValueError(name)
+
+
+def _check_numbers(asked: dict[str, object]) -> None:
+    """Refuse limits that some services would read and this gateway would not: `"5000"`, 5000.0, true."""
+    for name in (*_LIMITS, "n"):
+        given = asked.get(name)
+        if given is None:
+            asked.pop(name, None)
+        elif not isinstance(given, int) or isinstance(given, bool) or given < 1:
+            raise DemandError(400, f"{name} must be a positive integer")
 
 
 def _from_elsewhere(asked: dict[str, object]) -> bool:
@@ -187,9 +208,5 @@ def _by_address(one: dict[str, object]) -> bool:
 
 
 def _most_output(asked: dict[str, object]) -> int | None:
-    given = [asked.get(name) for name in ("max_tokens", "max_completion_tokens", "max_output_tokens")]
-    limits = [limit for limit in given if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0]
-    if not limits:
-        return None
-    answers = asked.get("n")
-    return max(limits) * (answers if isinstance(answers, int) and answers > 1 else 1)
+    limits = [limit for name in _LIMITS if isinstance(limit := asked.get(name), int)]
+    return max(limits, default=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import time
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from mitmproxy import http  # type: ignore[import-not-found,unused-ignore]
 
 from .connections import Connections
 from .events import Reporter
-from .policy import bypassed, public_address, split_host
+from .policy import VERSIONS, bypassed, public_address, split_host
 from .settings import EgressSettings
 
 
@@ -21,6 +22,9 @@ __all__ = ["EgressProxy"]
 _PRIVATE = "its name has an address that is not in the public internet"
 
 _PORTS = {"http": 80, "https": 443}
+
+#: What a method can be (RFC 9110), of a sensible length.
+_METHOD = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,32}")
 
 #: Requests that are reported: an agent could send more without end, and fill the harness's memory.
 _REPORTS = 50_000
@@ -65,6 +69,8 @@ class EgressProxy:
             reason = "the host is not on this attempt's list"
         elif self._settings.targets.denied(request.host, ""):
             reason = "it belongs to the benchmark itself"
+        elif request.http_version not in VERSIONS:
+            reason = f"{request.http_version} is not available here"
         if reason:
             host = _named("https", request.host, request.port)
             self._refuse(flow, _Passage("CONNECT", host, ""), reason)
@@ -141,6 +147,8 @@ class EgressProxy:
     def _objection(self, request: Any, host: str, port: int) -> str:  # noqa: ANN401 - likewise
         """Why a request may not pass; empty where it may. What counts is the host that it would really reach."""
         targets = self._settings.targets
+        if request.http_version not in VERSIONS or not _METHOD.fullmatch(request.method):
+            return "its first line is none of HTTP/1.1"
         if not targets.permits(request.scheme, host, port):
             return "the host is not on this attempt's list"
         for named in (request.headers.get("host", ""), request.authority):
@@ -158,6 +166,8 @@ class EgressProxy:
         for name in ("proxy-authorization", "proxy-connection"):
             request.headers.pop(name, None)
         request.authority = ""
+        if request.http_version == "HTTP/1.0":
+            request.headers["connection"] = "close"
         via = self._settings.via
         if via is None or bypassed(host, self._settings.direct):
             return
@@ -184,7 +194,8 @@ class EgressProxy:
         return _is_address(host) and any(targets.permits(scheme, host, port) for scheme in _PORTS)
 
     def _refuse(self, flow: Any, passage: _Passage, reason: str) -> None:  # noqa: ANN401 - likewise
-        text = f"The request to {passage.host} was refused: {reason}.\n"
+        host = self._reporter.text(passage.host, 300)
+        text = f"The request to {host} was refused: {reason}.\n"
         flow.response = http.Response.make(403, text, {"Content-Type": "text/plain", "Connection": "close"})
         self._report(passage, allowed=False, status=None)
 
@@ -195,9 +206,9 @@ class EgressProxy:
         self._reporter.send(
             "egress",
             at=passage.at,
-            method=passage.method[:20],
-            host=passage.host[:300],
-            path=passage.path[:1000],
+            method=self._reporter.text(passage.method, 20),
+            host=self._reporter.text(passage.host, 300),
+            path=self._reporter.text(passage.path, 1000),
             allowed=allowed,
             status=status,
             bytes_up=passage.up,

@@ -18,6 +18,9 @@ _ACTIVITY_S = 1.0
 
 _MESSAGE_CHARACTERS = 300
 
+#: Of a longer text, what comes later is not looked at.
+_FOREIGN_CHARACTERS = 4096
+
 #: Shorter values would be found by accident.
 _LEAST_SECRET = 6
 
@@ -65,23 +68,25 @@ class Reporter:
     """
 
     secrets: tuple[str, ...] = ()
-    _active: float = field(default=0.0)
+    _told: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.secrets = tuple(secret for secret in self.secrets if len(secret) >= _LEAST_SECRET)
 
     def send(self, event: str, **values: object) -> None:
         """Print one event."""
-        line = json.dumps({"event": event, **values}, separators=(",", ":"))
+        said = {"event": event, **{name: _whole(value) for name, value in values.items()}}
+        line = json.dumps(said, separators=(",", ":"))
         sys.stdout.write(f"{self.clean(line)}\n")
         sys.stdout.flush()
 
     def activity(self) -> None:
-        """Something passes; told once a second at most."""
-        now = time.monotonic()
-        if now - self._active >= _ACTIVITY_S:
-            self._active = now
-            self.send("activity")
+        """The agent asks for something; told once a second at most."""
+        self._sometimes("activity")
+
+    def heard(self) -> None:
+        """The service sent something; told once a second at most."""
+        self._sometimes("heard")
 
     def clean(self, text: str) -> str:
         """The text without secrets."""
@@ -91,8 +96,31 @@ class Reporter:
 
     def message(self, text: str) -> str:
         """One line of a foreign text, cut to a useful length."""
-        return self.clean(" ".join(text.split()))[:_MESSAGE_CHARACTERS]
+        return self.text(" ".join(text[:_FOREIGN_CHARACTERS].split()), _MESSAGE_CHARACTERS)
+
+    def text(self, text: str, most: int) -> str:
+        """A foreign word, such as a path, of so many characters at most, with the unprintable ones escaped."""
+        cut = self.clean(text)[:most]
+        return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in cut)[:most]
+
+    def _sometimes(self, event: str) -> None:
+        now = time.monotonic()
+        if now - self._told.get(event, -_ACTIVITY_S) >= _ACTIVITY_S:
+            self._told[event] = now
+            self.send(event)
 
     def scrubber(self) -> Scrubber:
         """For one body."""
         return Scrubber(tuple(secret.encode() for secret in self.secrets))
+
+
+def _whole(value: object) -> object:
+    """A value whose texts can be written in UTF-8: bytes that were no text are in them as halves of characters."""
+    match value:
+        case str():
+            return value.encode(errors="backslashreplace").decode()
+        case dict():
+            return {str(_whole(name)): _whole(inner) for name, inner in value.items()}
+        case list() | tuple():
+            return [_whole(inner) for inner in value]
+    return value

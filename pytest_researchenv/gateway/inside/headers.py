@@ -33,6 +33,9 @@ _KEPT_BEGINNING = b"x-stainless-"
 #: Plain text of a modest length; what is stranger can trip a service's firewall.
 _PLAIN = re.compile(rb"[\w .,;:/()+=@\[\]*<>-]{0,1024}")
 
+#: What a tool calls itself: stranger words could have a firewall refuse the gateway as a whole.
+_AGENT = re.compile(rb"[\w .,;:/()+-]{1,200}")
+
 #: Features that change prices, log in otherwise, or act at the service.
 _NO_BETAS = (
     b"oauth",
@@ -64,7 +67,8 @@ def request_headers(fields: Fields) -> list[tuple[bytes, bytes]]:
     kept: dict[bytes, bytes] = {}
     for name, value in fields:
         lower = name.lower()
-        if (lower in _KEPT or lower.startswith(_KEPT_BEGINNING)) and _PLAIN.fullmatch(value):
+        fits = (_AGENT if lower == b"user-agent" else _PLAIN).fullmatch(value)
+        if fits and (lower in _KEPT or lower.startswith(_KEPT_BEGINNING)):
             kept[lower] = _betas(value) if lower == b"anthropic-beta" else value
     if not kept.get(b"anthropic-beta", b"-"):
         del kept[b"anthropic-beta"]

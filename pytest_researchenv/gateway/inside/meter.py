@@ -6,7 +6,6 @@ Runs in the sidecar, under any Python from 3.11 on, with the standard library al
 from __future__ import annotations
 
 import json
-import zlib
 from dataclasses import asdict, dataclass, field, replace
 
 
@@ -94,17 +93,15 @@ class Meter:
 
     Attributes:
         api: value of `Api`.
-        encoding: the answer's Content-Encoding.
         tokens: usage so far.
         counted: whether the service reported all of its usage.
         ended: whether the answer said that it is over.
         malformed: what is wrong with the body; empty while nothing is.
         problem: the error that it reports.
-        passed: bytes so far, after decoding.
+        passed: bytes so far.
     """
 
     api: str
-    encoding: str = ""
     tokens: Tokens = field(default_factory=Tokens)
     counted: bool = False
     ended: bool = False
@@ -115,11 +112,9 @@ class Meter:
     _rest: bytearray = field(default_factory=bytearray)
     _data: list[bytes] = field(default_factory=list)
     _events: int = 0
-    _decoder: zlib._Decompress | None = None  # type: ignore[name-defined,unused-ignore]
 
     def feed(self, chunk: bytes) -> None:
         """Take the next piece."""
-        chunk = self._decoded(chunk)
         self.passed += len(chunk)
         if self.malformed or not chunk:
             return
@@ -159,17 +154,6 @@ class Meter:
             return
         self.ended = True
         self._read(answer)
-
-    def _decoded(self, chunk: bytes) -> bytes:
-        if self.encoding.lower() not in {"gzip", "x-gzip", "deflate"} or not chunk:
-            return chunk
-        if self._decoder is None:
-            self._decoder = zlib.decompressobj(zlib.MAX_WBITS | 32)
-        try:
-            return self._decoder.decompress(chunk, _LIMIT_BYTES)
-        except zlib.error:
-            self.malformed = f"a body that is not {self.encoding}"
-            return b""
 
     # --- Server-sent events ---------------------------------------------------------------------------------
 

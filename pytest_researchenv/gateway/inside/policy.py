@@ -16,6 +16,7 @@ from .meter import Problem
 
 
 __all__ = [
+    "VERSIONS",
     "Allowlist",
     "Refusal",
     "Route",
@@ -25,7 +26,11 @@ __all__ = [
     "route",
     "split_host",
     "token_matches",
+    "troubled",
 ]
+
+#: Of HTTP, that requests may name.
+VERSIONS = ("HTTP/1.0", "HTTP/1.1")
 
 MESSAGES = "anthropic-messages"
 
@@ -40,6 +45,8 @@ _KINDS = {
     "billing_error": "quota used up",
     "insufficient_quota": "quota used up",
     "billing_hard_limit_reached": "quota used up",
+    # Z.ai's number for an account without money.
+    "1113": "quota used up",
     "rate_limit_error": "rate limit",
     "rate_limit_exceeded": "rate limit",
     "overloaded_error": "overloaded",
@@ -55,8 +62,6 @@ _KINDS = {
 #: By status; of the rest, 5xx are server errors and everything else was refused for what was asked.
 _STATUSES = {
     401: "authentication failure",
-    402: "quota used up",
-    403: "authentication failure",
     407: "network failure",
     408: "network failure",
     429: "rate limit",
@@ -64,9 +69,15 @@ _STATUSES = {
     529: "overloaded",
 }
 
-#: How Anthropic says, with status 400, that the account has no money left. Only as the beginning: what an agent sent is
-#: quoted further on in other messages.
-_NO_CREDIT = ("your credit balance is too low", "insufficient balance")
+#: How services say that an account has no money left where their type says too little: Anthropic with 400, DeepSeek and
+#: OpenRouter with 402. The whole message: what an agent sent is quoted in others.
+_NO_CREDIT = re.compile(
+    r"your credit balance is too low to access the (anthropic|claude) api\.?"
+    r"( please go to plans (&|and) billing to upgrade or purchase credits\.?)?"
+    r"|insufficient balance\.?"
+    r"|insufficient credits\.?( add more using https://openrouter\.ai/settings/credits\.?)?",
+    re.IGNORECASE,
+)
 
 _ERRORS = {
     400: ("invalid_request_error", "invalid_request_error", None),
@@ -163,13 +174,19 @@ def classify(status: int, problem: Problem | None) -> str:
         return "answered"
     kind, message = (problem.type, problem.message) if problem else ("", "")
     named = _KINDS.get(kind, "")
-    if named == "quota used up" or (status in {400, 402, 429} and message.lower().startswith(_NO_CREDIT)):
+    if named == "quota used up" or (status in {200, 400, 402, 429} and _NO_CREDIT.fullmatch(message.strip())):
         return "quota used up"
     if status < 400:  # noqa: PLR2004 - likewise
         return named or "rejected"
-    if named == "overloaded":
+    # A firewall or a moderation answers 403, too: to what an agent sent.
+    if named == "overloaded" or (status == 403 and named == "authentication failure"):  # noqa: PLR2004 - likewise
         return named
     return _STATUSES.get(status) or ("server error" if status >= 500 else "rejected")  # noqa: PLR2004 - likewise
+
+
+def troubled(outcome: str) -> bool:
+    """Whether an outcome is trouble of the provider, as `Outcome.provider_trouble`."""
+    return outcome not in {"answered", "budget used up", "denied", "rejected", "given up"}
 
 
 def public_address(address: str) -> bool:
@@ -210,8 +227,10 @@ class Allowlist:
         return self.permits("https", host, port) or self.permits("http", host, port)
 
     def denied(self, host: str, path: str) -> str:
-        """The piece of `deny` that stands in a URL; empty for none."""
+        """What is refused in a URL: a piece of `deny`, or a repository without its name; empty for nothing."""
         url = _normal(f"{host}{path}")
+        if self.deny and _BY_NUMBER.match(url):
+            return "a repository by its number"
         return next((piece for piece in self.deny if piece and _normal(piece) in url), "")
 
 
@@ -240,6 +259,10 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+#: GitHub serves a repository under its number as well, in which no name stands. As `_normal` writes it.
+_BY_NUMBER = re.compile(r"api-github-com-?(:\d+)?/.*?repositories/+\d")
 
 
 def _normal(text: str) -> str:

@@ -17,6 +17,8 @@ Via = tuple[str, tuple[str, int]]
 
 _PORTS = {"http": 80, "https": 443}
 
+_UNREAD_S = 60.0
+
 
 @dataclass(frozen=True, slots=True)
 class Budget:
@@ -65,6 +67,11 @@ class ModelSettings:
         one just to give it up.
         """
         return self.silence_s / 5
+
+    @property
+    def unread_s(self) -> float:
+        """How long a tool may take nothing of an answer that is there for it, in seconds."""
+        return min(self.silence_s, _UNREAD_S)
 
     @property
     def prefix(self) -> str:
@@ -132,7 +139,9 @@ class Settings:
     Attributes:
         model: None where the agent needs no model.
         egress: None where nothing goes out through the gateway.
-        alias: name of this container in the private network, on whose address it listens; empty: on all addresses.
+        alias: name of this container in the private network, on whose address it listens.
+        published: whether the model's port is for the engine's host, too, so that it listens on all addresses.
+        lifetime_s: after how long it ends by itself, in seconds; None: never.
         ports: of the model and of the outside.
         ca_bundle: certificates of authorities (PEM) that are trusted beside the usual ones.
         credential: value of Proxy-Authorization for the host's proxy; empty for none.
@@ -144,6 +153,8 @@ class Settings:
     ports: tuple[int, int]
     ca_bundle: str
     credential: str = field(default="", repr=False)
+    published: bool = False
+    lifetime_s: float | None = None
 
     @classmethod
     def read(cls, document: bytes) -> Settings:
@@ -157,6 +168,8 @@ class Settings:
             ports=(given["ports"][0], given["ports"][1]),
             ca_bundle=given["ca_bundle"],
             credential=given["credential"],
+            published=given["published"],
+            lifetime_s=given["lifetime_s"],
         )
 
 

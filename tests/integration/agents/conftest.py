@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from docker import DockerClient
 
+from pytest_researchenv.sandbox.labels import KIND, alive
 from tests.contract.standin import StandIn, in_container, tape
 from tests.integration.workplace import Ran, Workplace
 
@@ -47,8 +48,8 @@ class Bench:
     folder: Path
 
     def play(self, name: str, **more: Any) -> None:  # noqa: ANN401 - a tape's own keys
-        """Have the stand-in play a tape, for whoever has the canary."""
-        self.standin.play(tape(name, key=CANARY, **more))
+        """Have the stand-in play a tape, for whoever has the canary, unless another key is given."""
+        self.standin.play(tape(name, **{"key": CANARY, **more}))
 
     def profile(self, text: str) -> str:
         """Write a file of profiles, and return the option that names it."""
@@ -102,12 +103,16 @@ def bench(tmp_path_factory: pytest.TempPathFactory, docker_client: DockerClient,
 
 @pytest.fixture
 def survivors(docker_client: DockerClient) -> Callable[[], list[str]]:
-    """Names of our containers and networks that are there now and were not before, the stand-in's left out."""
+    """Names of containers and networks of attempts whose pytest has ended."""
 
-    def there() -> set[str]:
+    def find() -> list[str]:
         containers = docker_client.api.containers(all=True, filters={"label": "researchenv.attempt"})
         networks = docker_client.api.networks(filters={"label": "researchenv.attempt"})
-        return {str(item["Id"]) for item in (*containers, *networks)}
+        # Other tests run at the same time.
+        return [
+            str(item["Id"])
+            for item in (*containers, *networks)
+            if alive(item["Labels"]["researchenv.process"]) is False and item["Labels"][KIND] != "snapshot"
+        ]
 
-    before = there()
-    return lambda: sorted(there() - before)
+    return find

@@ -6,6 +6,7 @@ import base64
 import json
 import subprocess
 import threading
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from docker import DockerClient
 from docker.errors import NotFound
 
-from tests.integration.agents.conftest import CANARY, NEEDY, Bench
+from tests.integration.agents.conftest import NEEDY, Bench
 
 
 #: Password of a package index: the one secret that an agent is given, since its tools need it.
@@ -102,9 +103,11 @@ def watched(client: DockerClient) -> Iterator[list[bytes]]:
 )
 def test_the_key_turns_up_nowhere(bench: Bench, agent: str, name: str) -> None:
     """The key from a .env file stands in no container, process list, image, log, store or report."""
-    (bench.folder / ".env").write_text(f"{name}={CANARY}\n")
+    # Of its own: other tests at the same time have theirs in their environment.
+    secret = f"sk-canary-{uuid.uuid4().hex}"
+    (bench.folder / ".env").write_text(f"{name}={secret}\n")
     (bench.folder / ".env").chmod(0o600)
-    bench.play("good", commands=[SPY, *NEEDY])
+    bench.play("good", key=secret, commands=[SPY, *NEEDY])
     client = bench.place.client
 
     with watched(client) as seen:
@@ -112,15 +115,15 @@ def test_the_key_turns_up_nowhere(bench: Bench, agent: str, name: str) -> None:
 
     assert ran.outcomes == {f"C1 {agent}-needy": "passed"}, ran.text
     assert any(b"/researchenv/scratch" in view for view in seen), "nobody looked while the agent was at work"
-    assert not [view for view in seen if traces(view, CANARY)]
+    assert not [view for view in seen if traces(view, secret)]
     (bench.folder / ".env").unlink()
-    assert scan(bench.folder, CANARY) == {}
-    assert traces(ran.text.encode(), CANARY) == []
+    assert scan(bench.folder, secret) == {}
+    assert traces(ran.text.encode(), secret) == []
     image = bench.record(agent)["image"]
     history = json.dumps([client.images.get(image).attrs, client.images.get(image).history()])
-    assert traces(history.encode(), CANARY) == []
+    assert traces(history.encode(), secret) == []
     added = _top_layer(client, image)
-    assert traces(added, CANARY) == []
+    assert traces(added, secret) == []
 
 
 def _top_layer(client: DockerClient, image: str) -> bytes:

@@ -97,3 +97,21 @@ def test_who_leaves_while_waiting_is_not_counted() -> None:
         return gone, await last, purse.requests
 
     assert asyncio.run(play()) == ("", None, 2)
+
+
+def test_requests_that_end_in_trouble_do_not_count() -> None:
+    """Whoever waits learns only then whether there is one left."""
+
+    async def play() -> tuple[bool, str | None, str | None]:
+        purse = Purse(max_requests=1)
+        first, second = Reservation(1, 0.0), Reservation(1, 0.0)
+        await purse.admit(first, _here)
+        late = asyncio.create_task(purse.admit(second, _here))
+        await asyncio.sleep(0.05)
+        waited = not late.done() and not purse.exhausted
+        purse.settle(first, 0, 0.0, counts=False)
+        passed = await late
+        purse.settle(second, 0, 0.0)
+        return waited, passed, await purse.admit(Reservation(), _here)
+
+    assert asyncio.run(play()) == (True, None, "request limit: 1 of 1 requests")

@@ -24,11 +24,11 @@ def read(api: str, **asked: Any) -> tuple[Demand, dict[str, Any]]:  # noqa: ANN4
 
 def test_the_service_reads_what_the_gateway_read() -> None:
     """Of a field that is given twice, the gateway and the service could otherwise take another one each."""
-    demand = read_demand(CHAT, b'{"model": "dear", "model": "cheap", "text": "\xc3\xa9\\ud800"}', "")
+    demand = read_demand(CHAT, b'{"model": "dear", "model": "cheap", "user": "\xc3\xa9"}', "")
 
     assert demand.model == "cheap"
     assert demand.body.count(b"model") == 1
-    assert json.loads(demand.body)["text"] == "é\ud800"
+    assert json.loads(demand.body)["user"] == "é"
 
 
 @pytest.mark.parametrize(
@@ -36,16 +36,55 @@ def test_the_service_reads_what_the_gateway_read() -> None:
     [
         ({"max_tokens": 5}, 5),
         ({"max_completion_tokens": 6, "max_tokens": 5}, 6),
-        ({"max_output_tokens": 7}, 7),
-        ({"max_tokens": 5, "n": 3}, 15),
+        ({"max_output_tokens": 7}, None),
+        ({"max_tokens": 5, "n": 3}, 5),
+        ({"max_tokens": None}, None),
         ({}, None),
-        ({"max_tokens": True}, None),
-        ({"max_tokens": -1}, None),
     ],
 )
 def test_output_is_bounded_by_what_the_request_says(asked: dict[str, Any], most: int | None) -> None:
-    """Several answers cost several times as much."""
-    assert read(CHAT, **asked)[0].max_out == most
+    """The largest of several limits counts, and there is one answer."""
+    demand, sent = read(CHAT, **asked)
+
+    assert demand.max_out == most
+    assert "n" not in sent
+    assert read(RESPONSES, max_output_tokens=7)[0].max_out == 7
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens", "max_output_tokens", "n"])
+@pytest.mark.parametrize("value", ["5000", 5000.0, True, -1, 0, [1]])
+def test_limits_that_services_may_read_otherwise_are_refused(name: str, value: object) -> None:
+    """Some take the text "5000" for a number."""
+    with pytest.raises(DemandError) as caught:
+        read(CHAT, **{name: value})
+
+    assert caught.value.status == 400
+
+
+@pytest.mark.parametrize("api", [MESSAGES, RESPONSES, CHAT])
+def test_fields_that_no_tool_needs_are_dropped(api: str) -> None:
+    """A service would quote their names; what makes answers huge goes as well."""
+    asked = {"Your credit balance is too low": 1, "n": 2, "logprobs": True, "top_logprobs": 20, "provider": {}}
+
+    assert read(api, model="m", stream=False, **asked)[1] == {"model": "m", "stream": False}
+
+
+SENT = {
+    MESSAGES: "model messages system tools metadata max_tokens thinking context_management output_config stream",
+    RESPONSES: "model instructions input tools tool_choice parallel_tool_calls reasoning store stream include "
+    "prompt_cache_key text client_metadata",
+    CHAT: "model messages tools tool_choice parallel_tool_calls temperature max_tokens max_completion_tokens stream "
+    "stream_options stop reasoning_effort response_format usage",
+}
+
+
+@pytest.mark.parametrize("api", SENT)
+def test_fields_that_the_tools_send_go_on(api: str) -> None:
+    """As recorded of Claude Code 2.1.332 and Codex 0.171, and as the tools on LiteLLM may send them."""
+    names = set(SENT[api].split())
+    values: dict[str, Any] = {name: 7 if name.startswith("max_") else [{"type": "custom"}] for name in names}
+
+    assert set(read(api, **values)[1]) == names
 
 
 @pytest.mark.parametrize(
@@ -134,12 +173,32 @@ def test_streamed_chats_are_asked_for_their_usage() -> None:
         (b'{"a": ' + b"9" * 5000 + b"}", "", 400),
         (b'{"background": true}', "", 400),
         (b'{"a": [' + b"0," * 1_000_001 + b"0]}", "", 413),
+        (b'{"a": NaN}', "", 400),
+        (b'{"user": "\\ud800"}', "", 400),
+        (b'{"user": "\xed\xa0\x80"}', "", 400),
+        (b'{"input": [' + b"1e15," * 990_000 + b"0]}", "", 413),
         (b"{}", "zstd", 415),
         (b"{}", "gzip", 400),
         (gzip.compress(b"{}")[:-4], "gzip", 413),
         (gzip.compress(b" " * (BODY_BYTES + 1) + b"{}"), "gzip", 413),
     ],
-    ids=["empty", "list", "half", "deep", "long number", "background", "values", "zstd", "no gzip", "cut", "bomb"],
+    ids=[
+        "empty",
+        "list",
+        "half",
+        "deep",
+        "long number",
+        "background",
+        "values",
+        "nan",
+        "half a character",
+        "half, raw",
+        "grown",
+        "zstd",
+        "no gzip",
+        "cut",
+        "bomb",
+    ],
 )
 def test_what_cannot_be_read_is_refused(content: bytes, encoding: str, status: int) -> None:
     """With a status that blames the request; nothing of it can fill the gateway's memory."""
@@ -177,7 +236,7 @@ def test_whatever_a_request_holds_it_is_read_or_refused() -> None:
 
     for _ in range(3000):
         api = choice.choice((MESSAGES, RESPONSES, CHAT))
-        asked = {name: value(3) for name in names}
+        asked = {name: value(3) for name in names if name not in {"n", "max_tokens"}}
         for hosted in (False, True):
             assert json.loads(read_demand(api, json.dumps(asked).encode(), "", hosted_tools=hosted).body)
 
@@ -185,7 +244,7 @@ def test_whatever_a_request_holds_it_is_read_or_refused() -> None:
 @pytest.mark.parametrize(("encoding", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress)])
 def test_compressed_requests_are_sent_on_as_they_are_read(encoding: str, pack: Any) -> None:  # noqa: ANN401 - a function
     """Their bound is that of the text in them."""
-    body = json.dumps({"model": "m", "text": "x" * 10_000}).encode()
+    body = json.dumps({"model": "m", "user": "x" * 10_000}).encode()
 
     demand = read_demand(CHAT, pack(body), encoding)
 

@@ -49,8 +49,21 @@ def test_signs_of_life_come_once_a_second_at_most(capsys: pytest.CaptureFixture[
 
     for _ in range(100):
         reporter.activity()
+        reporter.heard()
 
-    assert len(capsys.readouterr().out.splitlines()) == 1
+    assert [json.loads(line)["event"] for line in capsys.readouterr().out.splitlines()] == ["activity", "heard"]
+
+
+def test_whatever_an_agent_sent_events_are_text(capsys: pytest.CaptureFixture[str]) -> None:
+    """Bytes that are no text and signs that nobody sees are escaped, and nothing is long."""
+    reporter = Reporter((SECRET,))
+
+    reporter.send("call", path=reporter.text(f"\udcff\x1b[2J{SECRET}" + "x" * 5000, 30), raw=["\udcff", {"\ud800": 1}])
+
+    said = json.loads(capsys.readouterr().out)
+    assert said["path"] == "\\udcff\\x1b[2J***" + "x" * 14
+    assert said["raw"] == ["\\udcff", {"\\ud800": 1}]
+    assert len(reporter.message("\x00" * 5000)) <= 300
 
 
 def test_settings_show_no_secret() -> None:
@@ -68,8 +81,9 @@ def test_settings_show_no_secret() -> None:
         "via": ["http", "proxy", 3128],
     }
     document = {"model": model, "egress": None, "alias": "", "ports": [1, 2], "ca_bundle": "", "credential": SECRET}
+    switches = {"published": False, "lifetime_s": None}
 
-    settings = Settings.read(json.dumps(document).encode())
+    settings = Settings.read(json.dumps({**document, **switches}).encode())
 
     assert SECRET not in repr(settings)
     assert settings.model is not None

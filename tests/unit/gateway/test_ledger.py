@@ -54,7 +54,7 @@ def test_events_may_come_in_any_pieces(size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [b"3\n", b"[]\n", b'{"event": "other"}\n', b'{"event": "call"}\n', b'{"event": "call", "at"\n', b"\xff\n"]
+    "line", [b"3\n", b"[]\n", b'{"other": 1}\n', b'{"event": "call", "at"\n', b"\xff\n", b"[" * 9999 + b"\n"]
 )
 def test_what_is_no_event_is_kept_as_words(line: bytes) -> None:
     """It breaks nothing."""
@@ -64,6 +64,48 @@ def test_what_is_no_event_is_kept_as_words(line: bytes) -> None:
 
     assert len(ledger.calls) == 1
     assert ledger.words
+    assert not ledger.failure
+
+
+@pytest.mark.parametrize(
+    "line", [b'{"event": "other"}\n', b'{"event": "call"}\n', b'{"event": 3}\n', call().replace(b"answered", b"odd")]
+)
+def test_an_event_that_does_not_fit_is_a_failure(line: bytes) -> None:
+    """A call that nobody counts must not pass in silence."""
+    ledger = EventLedger()
+
+    ledger.feed(line)
+
+    assert "cannot be understood" in ledger.failure
+
+
+def way(ledger: EventLedger, *events: str) -> float:
+    """How long the service is silent after events, of which each comes a moment after the one before."""
+    for event in events:
+        kind, _, request = event.partition(" ")
+        time.sleep(0.05)
+        ledger.feed(json.dumps({"event": kind, **({"id": request} if request else {})}).encode() + b"\n")
+    time.sleep(0.05)
+    return ledger.silent_s
+
+
+@pytest.mark.parametrize(
+    ("events", "moments"),
+    [
+        (["asked a"], 1),
+        (["asked a", "over a"], 0),
+        (["asked a", "activity", "activity"], 3),
+        (["asked a", "asked b", "over b"], 3),
+        (["asked a", "heard"], 1),
+        (["asked a", "unread a", "activity"], 0),
+        (["asked a", "unread a", "asked b", "activity"], 2),
+        (["asked a", "unread a", "activity", "read a"], 1),
+        (["asked a", "unread a", "over a"], 0),
+    ],
+)
+def test_silence_is_the_services_own(events: list[str], moments: int) -> None:
+    """Since it sent something for anybody; what a client does not read, or asks, neither makes nor ends it."""
+    assert round(way(EventLedger(), *events) / 0.05 - 0.2) == moments
 
 
 def test_cost_is_unknown_once_tokens_have_no_price() -> None:

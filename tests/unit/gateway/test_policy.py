@@ -16,9 +16,15 @@ from pytest_researchenv.gateway.inside.policy import (
     public_address,
     route,
     token_matches,
+    troubled,
 )
 from pytest_researchenv.gateway.protocol import Outcome
 
+
+NO_CREDIT = (
+    "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to upgrade or purchase "
+    "credits."
+)
 
 MESSAGES, RESPONSES, CHAT = "anthropic-messages", "openai-responses", "openai-chat"
 
@@ -76,9 +82,14 @@ def test_the_token_is_taken_in_either_header(key: str, authorization: str, fits:
     [
         (200, None, Outcome.ANSWERED),
         (401, None, Outcome.AUTHENTICATION),
-        (403, None, Outcome.AUTHENTICATION),
-        (402, None, Outcome.QUOTA),
-        (400, Problem("invalid_request_error", "Your credit balance is too low to access it"), Outcome.QUOTA),
+        (403, Problem("permission_error", "no"), Outcome.AUTHENTICATION),
+        (403, Problem("403", "your input was flagged"), Outcome.REJECTED),
+        (403, None, Outcome.REJECTED),
+        (402, Problem("", "Insufficient Balance"), Outcome.QUOTA),
+        (402, Problem("", "This request requires more credits, or fewer max_tokens."), Outcome.REJECTED),
+        (402, None, Outcome.REJECTED),
+        (400, Problem("invalid_request_error", NO_CREDIT), Outcome.QUOTA),
+        (200, Problem("invalid_request_error", NO_CREDIT), Outcome.QUOTA),
         (429, Problem("insufficient_quota", "You exceeded"), Outcome.QUOTA),
         (429, Problem("rate_limit_error", ""), Outcome.RATE_LIMITED),
         (503, None, Outcome.OVERLOADED),
@@ -100,11 +111,24 @@ def test_an_error_has_one_name(status: int, problem: Problem | None, outcome: Ou
     assert Outcome(classify(status, problem)) is outcome
 
 
-def test_an_agent_cannot_put_words_into_a_services_mouth() -> None:
-    """What an agent sent is quoted in refusals: only their beginning counts."""
-    quoting = Problem("invalid_request_error", "messages.0.role: not 'Your credit balance is too low'")
+@pytest.mark.parametrize(
+    "said",
+    [
+        f"messages.0.role: not '{NO_CREDIT}'",
+        "Your credit balance is too low: Extra inputs are not permitted",
+        f"{NO_CREDIT}: Extra inputs are not permitted",
+    ],
+)
+@pytest.mark.parametrize("status", [200, 400, 402])
+def test_an_agent_cannot_put_words_into_a_services_mouth(said: str, status: int) -> None:
+    """What an agent sent is quoted in refusals: only a whole message that the service has for this counts."""
+    assert Outcome(classify(status, Problem("invalid_request_error", said))) is Outcome.REJECTED
 
-    assert Outcome(classify(400, quoting)) is Outcome.REJECTED
+
+@pytest.mark.parametrize("outcome", list(Outcome))
+def test_both_sides_mean_the_same_by_trouble(outcome: Outcome) -> None:
+    """The sidecar has no access to the package's own names."""
+    assert troubled(outcome.value) is outcome.provider_trouble
 
 
 def test_a_used_up_budget_looks_like_an_account_without_money() -> None:
@@ -169,6 +193,24 @@ def test_a_star_matches_no_address() -> None:
 def test_a_denied_name_is_found_in_every_spelling(host: str, path: str) -> None:
     """Encoded once or twice, in capitals, with other separators."""
     assert Allowlist((), ("pytest-researchenv",)).denied(host, path) == "pytest-researchenv"
+
+
+@pytest.mark.parametrize(
+    ("url", "denied"),
+    [
+        ("api.github.com/repositories/123", True),
+        ("api.github.com/repositories/123/contents", True),
+        ("API.github.com:443//repositories/%3123/git/blobs/a", True),
+        ("api.github.com/repositories?since=1", False),
+        ("api.github.com/repos/a/b", False),
+        ("example.org/repositories/123", False),
+    ],
+)
+def test_repositories_by_number_are_denied(url: str, denied: bool) -> None:  # noqa: FBT001 - a parameter
+    """GitHub serves them without their names."""
+    host, slash, path = url.partition("/")
+
+    assert bool(Allowlist((), ("pytest-researchenv",)).denied(host, slash + path)) is denied
 
 
 def test_other_names_are_not_denied() -> None:
@@ -246,6 +288,12 @@ def test_only_known_headers_go_on() -> None:
         b"content-type": b"application/json",
         b"accept-encoding": b"identity",
     }
+
+
+@pytest.mark.parametrize("name", [b"a" * 201, b"<script>", b"() { :;}; x", b"sqlmap' or 1=1"])
+def test_strange_names_of_tools_stay_behind(name: bytes) -> None:
+    """A firewall in front of the service could refuse them."""
+    assert b"user-agent" not in dict(request_headers([(b"User-Agent", name)]))
 
 
 def test_answers_tell_nothing_about_the_account() -> None:
