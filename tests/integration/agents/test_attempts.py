@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import textwrap
 import time
@@ -64,7 +65,7 @@ def test_nothing_of_the_tool_is_frozen(bench: Bench, agent: str) -> None:
     changed = _added(client, record["image"], record["base_image"])
     image, base = (client.images.get(record[name]).attrs for name in ("image", "base_image"))
 
-    traces = ("claude", "codex", "mini", "anthropic", "openai", "gateway", "authority")
+    traces = ("claude", "codex", "mini-swe", "minisweagent", "anthropic", "openai", "gateway", "authority")
     assert not [path for path in changed if any(trace in path.lower() for trace in traces)]
     assert image["Config"]["Env"] == base["Config"]["Env"]
     assert not [name for name in image["Config"]["Labels"] if any(trace in name for trace in traces)]
@@ -154,7 +155,7 @@ def test_the_deadline_is_kept(bench: Bench, survivors: Callable[[], list[str]]) 
 
     assert ran.outcomes == {"C1 claude-sonnet-needy": "failure"}, ran.text
     assert bench.record("claude-sonnet")["telemetry"]["wall_s"] < 30
-    assert "timed out after 20" in ran.properties["C1 claude-sonnet-needy"]["agent_ended"]
+    assert re.match(r"timed out after 2\d s", ran.properties["C1 claude-sonnet-needy"]["agent_ended"])
     assert took < 120
     assert survivors() == []
 
