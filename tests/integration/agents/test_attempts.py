@@ -13,6 +13,9 @@ import pytest
 from docker import DockerClient
 
 from pytest_researchenv.agents.trajectory import problems
+from pytest_researchenv.sandbox.docker import DockerSandbox
+from pytest_researchenv.sandbox.labels import Owner
+from pytest_researchenv.sandbox.protocol import ContainerSpec
 from tests.integration.agents.conftest import NEEDY, Bench
 from tests.integration.workplace import FIXTURES
 
@@ -46,12 +49,18 @@ def test_a_model_that_sets_up_the_repository_passes(
 
 def _added(client: DockerClient, image: str, base: str) -> set[str]:
     """Paths of files that an image has and its base has not."""
+    sandbox = DockerSandbox(client, Owner.current("tests"))
 
     def listed(name: str) -> set[str]:
-        found = client.containers.run(name, ["find", "/", "-xdev"], remove=True, network_mode="none")
-        return set(found.decode(errors="replace").splitlines())
+        # Attached to: what the engine's log gives can be cut off while it is busy.
+        with sandbox.opened(ContainerSpec(name, argv=("find", "/", "-xdev"))) as container:
+            found = container.run(timeout_s=120, capture_bytes=64 * 1024**2).stdout
+        assert not found.omitted
+        return set(found.text().splitlines())
 
-    return listed(image) - listed(base)
+    there, before = listed(image), listed(base)
+    assert len(before) > 10_000
+    return there - before
 
 
 @pytest.mark.parametrize("agent", REAL)
@@ -65,7 +74,7 @@ def test_nothing_of_the_tool_is_frozen(bench: Bench, agent: str) -> None:
     changed = _added(client, record["image"], record["base_image"])
     image, base = (client.images.get(record[name]).attrs for name in ("image", "base_image"))
 
-    traces = ("claude", "codex", "mini-swe", "minisweagent", "anthropic", "openai", "gateway", "authority")
+    traces = ("claude", "codex", "mini-swe", "minisweagent", "anthropic", "openai", "gateway", "authority.pem")
     assert not [path for path in changed if any(trace in path.lower() for trace in traces)]
     assert image["Config"]["Env"] == base["Config"]["Env"]
     assert not [name for name in image["Config"]["Labels"] if any(trace in name for trace in traces)]
