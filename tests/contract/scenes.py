@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import tarfile
 import time
 import uuid
@@ -46,6 +47,9 @@ PROMPT = """Build the environment of this repository: "all" of it; {braces}, {{ 
 It has a second paragraph, too."""
 
 _MODEL = "stand-in-model"
+
+#: What an idle container runs.
+_IDLING = re.compile(r"sleep \d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,13 +181,17 @@ class Workplace:
         return json.dumps([shown, *map(self.client.api.exec_inspect, shown["ExecIDs"] or ())])
 
     def processes(self, container: Container) -> list[str]:
-        """Command lines of what runs in a container, once its idle process has begun to idle."""
+        """Command lines of what runs in a container, once its idle process has begun to idle.
+
+        At its start the engine's own process, a shell and names in brackets stand in their places for a moment.
+        """
         end = time.monotonic() + 10
         while True:
             rows = self.client.api.top(container.id, ps_args="-eo pid,args")["Processes"]
             lines = [row[1] for row in rows]
-            # A shell becomes the idle process; the engine's init names it, too.
-            if not any(line.startswith("sh -c trap") for line in lines) or time.monotonic() > end:
+            begun = any(_IDLING.fullmatch(line) for line in lines)
+            passing = any(line.startswith(("sh -c trap", "[", "runc")) for line in lines)
+            if (begun and not passing) or time.monotonic() > end:
                 return lines
             time.sleep(0.1)
 
