@@ -11,8 +11,8 @@ from typing import final
 from pytest_researchenv.agents.protocol import Needs
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.errors import ConfigurationError
-from pytest_researchenv.gateway.hosts import USUAL_HOSTS, hosts_in
-from pytest_researchenv.gateway.prices import load_prices, price_of
+from pytest_researchenv.gateway.hosts import USUAL_HOSTS, hosts_in, own_address_problem
+from pytest_researchenv.gateway.prices import load_prices, price_of, unpriced
 from pytest_researchenv.gateway.protocol import Budget, GatewayRequest, ModelService, Price, Reach
 from pytest_researchenv.secrets import Found, Secret, look_for_secret
 from pytest_researchenv.settings import AgentSettings
@@ -84,16 +84,15 @@ class Access:
         service = needs.service
         if service is None:
             return ""
-        if problem := _unreachable(service.endpoint):
+        if problem := own_address_problem(service.endpoint):
             return problem
         found = self.key(service)
         if found.secret is None:
             return f"the key of {service.endpoint}, {service.key}, is missing; looked at: {'; '.join(found.looked)}"
         limited = needs.budget.max_cost_usd is not None or self._settings.max_cost_usd is not None
-        unpriced = [model for model in service.models if price_of(model, self.prices) is None]
-        if limited and unpriced:
+        if limited and (unknown := unpriced(service.models, self.prices)):
             return (
-                f"cost is limited, but {', '.join(unpriced)} has no known price, so that the limit could not hold: "
+                f"cost is limited, but {', '.join(unknown)} has no known price, so that the limit could not hold: "
                 "give one with --researchenv-prices, or limit tokens instead"
             )
         return ""
@@ -142,18 +141,6 @@ class Access:
     def _prices_for(self, service: ModelService | None) -> Mapping[str, Price]:
         models = service.models if service else ()
         return {model: price for model in models if (price := price_of(model, self.prices))}
-
-
-def _unreachable(endpoint: str) -> str:
-    # It imports docker, which only sessions at work need.
-    from pytest_researchenv.sandbox.hostsettings import loopback  # noqa: PLC0415 - see above
-
-    if not loopback(endpoint):
-        return ""
-    return (
-        f"the endpoint {endpoint} is this host's own address, which means the gateway's container there: let the "
-        "service listen on an address that containers reach, and name that"
-    )
 
 
 def shown(budget: Budget) -> str:

@@ -13,7 +13,7 @@ from pytest_researchenv.agents.protocol import SCRATCH, TOOL_TARGET, Agent, Agen
 from pytest_researchenv.agents.trajectory import dump
 from pytest_researchenv.engine import Engine, require_working
 from pytest_researchenv.errors import InfrastructureError, ProviderError, SandboxError
-from pytest_researchenv.gateway.protocol import Gateway, GatewayRequest, Ledger, Outcome, Reach
+from pytest_researchenv.gateway.protocol import Gateway, GatewayRequest, Ledger, Outcome, Reach, Trouble
 from pytest_researchenv.gateway.trust import trusting
 from pytest_researchenv.model import Repository
 from pytest_researchenv.sandbox.protocol import Container, ContainerSpec, Join, Limits, Mount, Network
@@ -111,6 +111,8 @@ def at_work(
         InfrastructureError: something else outside the agent broke.
     """
     with ExitStack() as stack:
+        # Made ready first: the gateway's time runs.
+        tools = _tools(engine, order)
         way = None
         if order.gateway is not None:
             say("starting the gateway")
@@ -119,7 +121,7 @@ def at_work(
             stack.callback(settle, way.ledger)
         record = stack.enter_context(_recording(way.ledger, attempt)) if way else _nothing
         say("starting the agent's container")
-        container = stack.enter_context(engine.sandbox.opened(_spec(engine, order, attempt, way)))
+        container = stack.enter_context(engine.sandbox.opened(_spec(engine, order, attempt, way, tools)))
         container.put("/", source)
         container.start()
         if order.prompt:
@@ -135,7 +137,7 @@ def at_work(
         except SandboxError as error:
             telemetry = _broken_by_the_agent(engine, container, error)
         # As it is now: once the container has stopped, nobody asks for anything any more.
-        trouble = _trouble(way.ledger, watch, late=time.monotonic() - began >= order.timeout_s) if way else ""
+        trouble = _trouble(way.ledger, watch, late=time.monotonic() - began >= order.timeout_s) if way else None
         container.stop()
         if way is None:
             _keep_trajectory(order.agent, attempt, way)
@@ -158,9 +160,15 @@ def at_work(
         )
 
 
-def _spec(engine: Engine, order: Order, attempt: Attempt, way: Gateway | None) -> ContainerSpec:
+def _tools(engine: Engine, order: Order) -> tuple[Mount, ...]:
+    tool = order.needs.tool
+    return (Mount(engine.tool_volume(tool).volume, TOOL_TARGET),) if tool else ()
+
+
+def _spec(
+    engine: Engine, order: Order, attempt: Attempt, way: Gateway | None, tools: tuple[Mount, ...]
+) -> ContainerSpec:
     needs = order.needs
-    tools = (Mount(engine.tool_volume(needs.tool).volume, TOOL_TARGET),) if needs.tool else ()
     return ContainerSpec(
         image=engine.base_image,
         network=Network.NONE if way or needs.reach is Reach.NONE else Network.OPEN,
@@ -267,25 +275,27 @@ def _broken_by_the_agent(engine: Engine, container: Container, error: SandboxErr
     return Telemetry(f"no command runs in its container any more: {error}", {}, ok=False)
 
 
-def _trouble(ledger: Ledger, watch: Watch, *, late: bool) -> str:
-    """Say what trouble the provider is in, where it may have ended the work; empty where it is none.
+def _trouble(ledger: Ledger, watch: Watch, *, late: bool) -> Trouble | None:
+    """Return the trouble that the provider is in, where it may have ended the work; None where it is in none.
 
     A tool that was ended from outside may have been about to ride it out: one failed request then says nothing, unless
     the tool has waited ever since.
     """
     if watch.unanswered:
-        return "it does not answer"
+        return Trouble(Outcome.NETWORK, None, "it does not answer", 1)
     if late and ledger.silent_s >= _UNANSWERED_S and not any(call.outcome is Outcome.ANSWERED for call in ledger.calls):
-        return f"it has answered nothing, for {ledger.silent_s:.0f} s now"
+        return Trouble(Outcome.NETWORK, None, f"it has answered nothing, for {ledger.silent_s:.0f} s now", 1)
     trouble = ledger.trouble
     if trouble is None:
-        return ""
+        return None
     waits = time.monotonic() - ledger.last_activity >= _WAITING_S
     passing = late and not (trouble.lasting or trouble.times >= _SUSTAINED or waits)
-    return "" if passing else str(trouble)
+    return None if passing else trouble
 
 
-def _require_provider(order: Order, ledger: Ledger, trouble: str, telemetry: Telemetry, watch: Watch) -> None:
+def _require_provider(
+    order: Order, ledger: Ledger, trouble: Trouble | None, telemetry: Telemetry, watch: Watch
+) -> None:
     """Tell trouble that nobody can help who builds environments from an agent that gave up or was ended."""
     if ledger.failure:
         raise InfrastructureError(f"the agent's gateway failed: {ledger.failure}")
@@ -293,4 +303,9 @@ def _require_provider(order: Order, ledger: Ledger, trouble: str, telemetry: Tel
         ended = f"was ended: {watch.reason}" if watch.reason else telemetry.ended
         service = order.needs.service
         where = f" at {service.endpoint}" if service else ""
-        raise ProviderError(f"the model could not be had{where}: {trouble}; the agent's tool {ended}")
+        raise ProviderError(
+            f"the model could not be had{where}: {trouble}; the agent's tool {ended}",
+            kind=str(trouble.outcome),
+            reason=str(trouble),
+            lasting=trouble.lasting,
+        )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import final
 
 from pytest_researchenv.errors import ProviderError
-from pytest_researchenv.gateway.protocol import ModelService, Trouble
+from pytest_researchenv.gateway.protocol import ModelService
 from pytest_researchenv.store import locked, write_whole
 
 
@@ -56,7 +56,7 @@ class CircuitBreaker:
             if counts.pop(_name(service), None):
                 self._save(counts)
 
-    def failed(self, service: ModelService, trouble: Trouble) -> None:
+    def failed(self, service: ModelService, error: ProviderError) -> None:
         """Note that an attempt ended in trouble."""
         with locked(self._path):
             counts = self._counts()
@@ -64,11 +64,11 @@ class CircuitBreaker:
             if before.get("open"):
                 # Another worker was at work already; the first reason stays.
                 return
-            row = int(str(before.get("row", 0))) + 1 if before.get("kind") == str(trouble.outcome) else 1
-            now: dict[str, object] = {"kind": str(trouble.outcome), "row": row}
-            if trouble.lasting or row >= LIMIT:
+            row = int(str(before.get("row", 0))) + 1 if before.get("kind") == error.kind else 1
+            now: dict[str, object] = {"kind": error.kind, "row": row}
+            if error.lasting or row >= LIMIT:
                 times = f", {row} attempts in a row" if row > 1 else ""
-                now["open"] = f"{service.endpoint} is asked no more in this session{times}: {trouble}"
+                now["open"] = f"{service.endpoint} is asked no more in this session{times}: {error.reason}"
             self._save({**counts, _name(service): now})
 
     def _counts(self) -> dict[str, Mapping[str, object]]:

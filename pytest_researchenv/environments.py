@@ -22,7 +22,7 @@ from pytest_researchenv.errors import (
     StaleEnvironmentError,
     StoreError,
 )
-from pytest_researchenv.gateway.protocol import Ledger, Outcome, Trouble
+from pytest_researchenv.gateway.protocol import Ledger
 from pytest_researchenv.model import Environment, EnvironmentKey, PathSource, Repository
 from pytest_researchenv.probes.protocol import Tree
 from pytest_researchenv.progress import Teller
@@ -39,8 +39,9 @@ __all__ = ["Environments"]
 
 _log = logging.getLogger(__name__)
 
-#: How long a gateway outlives its agent's wall time limit, in seconds: this process may have been killed.
-_GRACE_S = 300.0
+#: How long a gateway may be at work beside its agent's wall time, in seconds: what is made ready while it runs can
+#: take long, and it must come to an end when this process was killed.
+_GRACE_S = 1800.0
 
 #: How long what is done around an agent's work may take, in seconds: starting, freezing.
 _AROUND_S = 3600.0
@@ -210,12 +211,10 @@ class Environments:
     def _build(self, attempt: Attempt, agent: Agent, repository: Repository, inputs: Mapping[str, str]) -> Environment:
         _log.info("building %s", attempt.key)
         self._say("fetching the source")
-        seen: list[Ledger] = []
         try:
             with self._allowance(agent.needs) as money:
 
                 def settle(ledger: Ledger) -> None:
-                    seen.append(ledger)
                     money.spent_usd = ledger.charged_usd
 
                 environment = provision(
@@ -229,15 +228,16 @@ class Environments:
                 )
         except ResearchEnvError as error:
             self._keep(attempt, str(error))
-            if isinstance(error, ProviderError):
-                self._count(agent, seen, Trouble(Outcome.NETWORK, None, str(error), 1))
+            if isinstance(error, ProviderError) and agent.needs.service:
+                self._breaker.failed(agent.needs.service, error)
             raise
         # The boundary: whatever else breaks is a defect of ours, recorded so that no agent works twice for it.
         except Exception as error:
             message = f"unexpected {type(error).__name__}: {error}; please report it"
             self._keep(attempt, message)
             raise InfrastructureError(message) from error
-        self._count(agent, seen)
+        if agent.needs.service:
+            self._breaker.answered(agent.needs.service)
         return environment
 
     def _keep(self, attempt: Attempt, message: str) -> None:
@@ -272,15 +272,6 @@ class Environments:
                 labels={"researchenv.attempt": str(attempt.key)},
             ),
         )
-
-    def _count(self, agent: Agent, seen: list[Ledger], otherwise: Trouble | None = None) -> None:
-        """Have the circuit breaker know how an attempt went with the provider."""
-        if agent.needs.service is None or not seen:
-            return
-        if trouble := seen[-1].trouble or otherwise:
-            self._breaker.failed(agent.needs.service, trouble)
-        else:
-            self._breaker.answered(agent.needs.service)
 
     def _prompt(self, needs: Needs, repository: Repository) -> str:
         hardware = self._engine().hardware

@@ -62,7 +62,19 @@ class DevicesUnavailableError(SandboxError):
 
 
 class ProviderError(InfrastructureError, ConnectionError):
-    """The provider of an agent's model, or the way to it, broke: the agent could not do its work."""
+    """The provider of an agent's model, or the way to it, broke: the agent could not do its work.
+
+    Attributes:
+        kind: the kind of trouble, a value of `gateway.protocol.Outcome`.
+        reason: the trouble in words, without what it did to the agent.
+        lasting: whether it stays until a person does something.
+    """
+
+    def __init__(self, message: str, *, kind: str = "", reason: str = "", lasting: bool = False) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.reason = reason or message
+        self.lasting = lasting
 
 
 class ImageError(InfrastructureError):

@@ -85,9 +85,10 @@ class Spending:
             InfrastructureError: nothing is left.
         """
         entry = uuid.uuid4().hex
+        allowance = Allowance(None)
         _OPEN.add(entry)
-        allowance = Allowance(self._reserve(entry, wanted, most_s, say))
         try:
+            allowance.limit_usd = self._reserve(entry, wanted, most_s, say)
             yield allowance
         finally:
             # Not held any more, even where it cannot be written down.

@@ -7,13 +7,13 @@ import json
 from collections.abc import Mapping, Sequence
 
 from pytest_researchenv.agents._scratch import write_text
-from pytest_researchenv.agents.protocol import SCRATCH, AgentTask, Needs
+from pytest_researchenv.agents.protocol import SCRATCH, AgentTask
 from pytest_researchenv.errors import ConfigurationError
-from pytest_researchenv.gateway.protocol import Api, GatewayAddress, ModelService
+from pytest_researchenv.gateway.protocol import GatewayAddress
 from pytest_researchenv.sandbox.protocol import Completed
 
 
-__all__ = ["digest_of", "excerpt", "model_of", "run_tool", "served"]
+__all__ = ["digest_of", "excerpt", "model_of", "run_command", "run_tool"]
 
 _PROMPT = f"{SCRATCH}/prompt.md"
 
@@ -33,8 +33,22 @@ def run_tool(task: AgentTask, argv: Sequence[str], environment: Mapping[str, str
         SandboxError: the prompt cannot be written, or the engine failed.
     """
     write_text(task.container, _PROMPT, task.prompt)
+    return run_command(task, ["/bin/sh", "-c", _START, _PROMPT, *argv], environment)
+
+
+def run_command(task: AgentTask, argv: Sequence[str], environment: Mapping[str, str]) -> Completed:
+    """Run a command in the repository's folder until it ends or has to; what it prints goes to the transcript.
+
+    Args:
+        task: what it is to do.
+        argv: the command.
+        environment: variables of its own, which win over the task's.
+
+    Raises:
+        SandboxError: the engine failed.
+    """
     return task.container.exec(
-        ["/bin/sh", "-c", _START, _PROMPT, *argv],
+        argv,
         timeout_s=task.timeout_s,
         environment={
             **task.environment,
@@ -47,22 +61,6 @@ def run_tool(task: AgentTask, argv: Sequence[str], environment: Mapping[str, str
         on_output=task.transcript,
         stop=task.stop,
     )
-
-
-def served(name: str, needs: Needs, api: Api) -> ModelService:
-    """Return the model that an agent asks.
-
-    Raises:
-        ConfigurationError: its profile names none, or one in a protocol that its tool does not speak.
-    """
-    if needs.service is None:
-        raise ConfigurationError(f"{name} needs a model: name one in its profile, with its endpoint")
-    if needs.service.api is not api:
-        raise ConfigurationError(
-            f"{name} asks its model by {api}, and its profile's is served by {needs.service.api}: "
-            "take another endpoint, or another kind of agent"
-        )
-    return needs.service
 
 
 def model_of(name: str, task: AgentTask) -> GatewayAddress:

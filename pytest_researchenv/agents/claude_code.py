@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
 
-from pytest_researchenv.agents._cli import digest_of, excerpt, model_of, run_tool, served
+from pytest_researchenv.agents._cli import excerpt, model_of, run_tool
 from pytest_researchenv.agents._lines import documents, mapping, mappings, number, text, when
-from pytest_researchenv.agents.protocol import SCRATCH, TOOL_TARGET, AgentTask, Needs, Telemetry
+from pytest_researchenv.agents._tool_agent import ToolAgent
+from pytest_researchenv.agents.protocol import SCRATCH, TOOL_TARGET, AgentTask, Telemetry, Tool
 from pytest_researchenv.agents.tools import NpmPackage, NpmTool
 from pytest_researchenv.agents.trajectory import AgentInfo, FinalMetrics, Metrics, Steps, ToolCall, Trajectory
 from pytest_researchenv.gateway.protocol import Api, Auth, GatewayAddress, Reach
@@ -92,7 +93,7 @@ _SYNTHETIC = "<synthetic>"
 
 
 @final
-class ClaudeCodeAgent:
+class ClaudeCodeAgent(ToolAgent):
     """Runs Claude Code.
 
     What it keeps for itself lies in the folder that is never frozen, and it is not on PATH. Whatever role it calls a
@@ -110,49 +111,26 @@ class ClaudeCodeAgent:
         ConfigurationError: the profile names no model, or one that is served in another protocol.
     """
 
-    __slots__ = ("_arguments", "_environment", "_name", "_needs", "_service", "_version")
+    kind = "claude-code"
+    tested = VERSION
+    api = Api.MESSAGES
 
-    def __init__(
-        self,
-        *,
-        name: str,
-        needs: Needs,
-        version: str = "",
-        arguments: tuple[str, ...] = (),
-        environment: Mapping[str, str] | None = None,
-    ) -> None:
-        self._name = name
-        self._service = served(name, needs, Api.MESSAGES)
-        self._version = version or VERSION
-        self._needs = replace(needs, tool=_tool(self._version))
-        self._arguments = arguments
-        self._environment = dict(environment or {})
+    __slots__ = ()
 
-    @property
-    def name(self) -> str:
-        """The name users select it by."""
-        return self._name
+    @classmethod
+    def _tool(cls, version: str) -> Tool:
+        """Return its program, in a volume."""
+        return _tool(version)
 
-    @property
-    def free(self) -> bool:
-        """Its model costs money."""
-        return False
-
-    @property
-    def needs(self) -> Needs:
-        """As it was told, with its tool."""
-        return self._needs
-
-    def inputs(self, repository: Repository) -> Mapping[str, str]:
+    def _shape(self, repository: Repository) -> Mapping[str, object]:
         """Digest of its version, its model, and all that is set of it."""
         del repository
-        said = {
+        return {
             "version": self._version,
             "model": [self._service.endpoint, self._service.models],
             "arguments": self._command,
             "environment": {**_DEFAULTS, **self._environment, **_FIXED},
         }
-        return {"agent": f"{self._name} claude-code {self._version} {digest_of(said)}"}
 
     def work(self, task: AgentTask) -> Telemetry:
         """Let it work until it ends, or until the deadline.

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import final
 
-from pytest_researchenv.agents._cli import digest_of
+from pytest_researchenv.agents._cli import digest_of, run_command
 from pytest_researchenv.agents._scratch import write_text
 from pytest_researchenv.agents.protocol import REPORT_PATH, SCRATCH, TOOL_TARGET, AgentTask, Needs, Telemetry
 from pytest_researchenv.agents.trajectory import Trajectory
@@ -109,21 +109,15 @@ class CommandAgent:
         """
         known = self._known(task)
         write_text(task.container, _PROMPT_PATH, task.prompt)
-        completed = task.container.exec(
+        completed = run_command(
+            task,
             [_filled(argument, known) for argument in self._command],
-            timeout_s=task.timeout_s,
-            environment={
-                **task.environment,
-                "HOME": "/root",
-                "DEBIAN_FRONTEND": "noninteractive",
+            {
                 **{name: _filled(value, known) for name, value in self._environment.items()},
                 "RESEARCHENV_PROMPT_FILE": _PROMPT_PATH,
                 "RESEARCHENV_REPORT": REPORT_PATH,
                 "RESEARCHENV_WORKDIR": task.repository.workdir,
             },
-            workdir=task.repository.workdir,
-            on_output=task.transcript,
-            stop=task.stop,
         )
         return Telemetry(ended=completed.how, numbers={"wall_s": round(completed.duration_s, 3)}, ok=completed.ok)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import importlib.util
 import os
@@ -14,11 +13,12 @@ import sys
 import tarfile
 import tempfile
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import final
 
+from pytest_researchenv._cache import cache_folder, locked
 from pytest_researchenv.errors import ImageError
 
 
@@ -66,9 +66,9 @@ def ensure_venv(
         ImageError: it could not be made.
     """
     key = _digest(sys.version, *requirements, "alone", *alone)
-    folder = (cache or _cache_folder() / "venvs") / f"{name}-{key}"
+    folder = (cache or cache_folder() / "venvs") / f"{name}-{key}"
     python = folder / "bin" / "python"
-    with _locked(folder, say):
+    with locked(folder.name, folder.parent, say):
         if (folder / _MARKER).is_file():
             return python
         # Scripts in it hold its path, so that it cannot be made elsewhere and moved.
@@ -227,29 +227,3 @@ _WITHHELD = re.compile(r"^PYTHON(PATH|HOME)$|^(?!PIP_|UV_).*(KEY|TOKEN|SECRET|PA
 
 def _digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
-
-
-def _cache_folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "researchenv"
-
-
-@contextlib.contextmanager
-def _locked(folder: Path, say: Callable[[str], object]) -> Iterator[None]:
-    """Hold the folder's lock between processes of this user; the kernel frees it when its holder dies."""
-    # The plugin must cost nothing where no agent works.
-    import filelock  # noqa: PLC0415
-
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        lock = filelock.FileLock(folder.with_name(f"{folder.name}.lock"))
-        try:
-            lock.acquire(blocking=False)
-        except filelock.Timeout:
-            say(f"waiting for another process that installs {folder.name}")
-            lock.acquire(timeout=_INSTALL_S)
-    except (OSError, filelock.Timeout) as error:
-        raise ImageError(f"{folder} cannot be locked: {error}") from error
-    try:
-        yield
-    finally:
-        lock.release()

@@ -15,7 +15,7 @@ from pytest_researchenv.agents.profiles import Profile, load_profiles
 from pytest_researchenv.agents.registry import known_agents, module_of, needs_of
 from pytest_researchenv.agents.trajectory import problems
 from pytest_researchenv.errors import ConfigurationError
-from pytest_researchenv.gateway.prices import load_prices, price_of
+from pytest_researchenv.gateway.prices import load_prices, unpriced
 from pytest_researchenv.gateway.protocol import Price
 from pytest_researchenv.secrets import look_for_secret
 
@@ -70,10 +70,10 @@ def missing(
         if found.secret is None:
             wanted.append(f"the key {service.key}, in the environment, a .env file here, or the keyring")
     known = load_prices() if prices is None else prices
-    unpriced = [model for model in service.models if model and price_of(model, known) is None]
-    if profile.max_cost_usd is not None and unpriced:
+    unknown = unpriced(filter(None, service.models), known)
+    if profile.max_cost_usd is not None and unknown:
         wanted.append(
-            f"cost is limited to ${profile.max_cost_usd:g}, but {', '.join(unpriced)} has no known price: give one "
+            f"cost is limited to ${profile.max_cost_usd:g}, but {', '.join(unknown)} has no known price: give one "
             "with --researchenv-prices, or limit max_tokens in place of max_cost_usd"
         )
     return wanted

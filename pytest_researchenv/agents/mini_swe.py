@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any, final
 
 from pytest_researchenv.agents._child import Child, child_process
-from pytest_researchenv.agents._cli import digest_of
+from pytest_researchenv.agents._cli import model_of
 from pytest_researchenv.agents._lines import documents, number
+from pytest_researchenv.agents._tool_agent import ToolAgent
 from pytest_researchenv.agents.hosttools import ensure_venv
 from pytest_researchenv.agents.protocol import AgentTask, Needs, Telemetry
-from pytest_researchenv.agents.trajectory import AgentInfo, Metrics, Steps, ToolCall, Trajectory
-from pytest_researchenv.errors import ConfigurationError, InfrastructureError
-from pytest_researchenv.gateway.protocol import Api, ModelService
+from pytest_researchenv.agents.trajectory import Metrics, Steps, ToolCall, Trajectory
+from pytest_researchenv.gateway.protocol import Api, GatewayAddress, ModelService
 from pytest_researchenv.model import Repository
 from pytest_researchenv.sandbox.protocol import Completed, Termination
 
@@ -93,7 +93,7 @@ _NOT_DONE = {
 
 
 @final
-class MiniSweAgent:
+class MiniSweAgent(ToolAgent):
     """Runs mini-swe-agent.
 
     Of its settings (`arguments`, as its own option `-c` takes them: `model.model_kwargs.temperature=0`) those are fixed
@@ -102,7 +102,10 @@ class MiniSweAgent:
     others its commands'.
     """
 
-    __slots__ = ("_arguments", "_environment", "_name", "_needs", "_python", "_version")
+    kind = "mini-swe-agent"
+    tested = _VERSION
+
+    __slots__ = ("_python",)
 
     def __init__(
         self,
@@ -114,42 +117,23 @@ class MiniSweAgent:
         environment: Mapping[str, str] | None = None,
         python: Callable[[Callable[[str], object]], Path] | None = None,
     ) -> None:
-        self._name = name
-        self._needs = needs
-        self._version = version or _VERSION
-        self._arguments = arguments
-        self._environment = dict(environment or {})
+        needs = replace(needs, on_host=True)
+        super().__init__(name=name, needs=needs, version=version, arguments=arguments, environment=environment)
         self._python = python or self._installed
 
-    @property
-    def name(self) -> str:
-        """The name users select it by."""
-        return self._name
-
-    @property
-    def free(self) -> bool:
-        """Its model costs money."""
-        return False
-
-    @property
-    def needs(self) -> Needs:
-        """A model; its tool runs on this host."""
-        return replace(self._needs, on_host=True)
-
-    def inputs(self, repository: Repository) -> Mapping[str, str]:
+    def _shape(self, repository: Repository) -> Mapping[str, object]:
         """Digest of its tool, its settings, and what is said to the model around the prompt."""
         del repository
-        service = self._needs.service
-        said = {
+        service = self._service
+        return {
             "version": self._version,
             "libraries": _LIBRARIES,
             "runner": _runner_text(),
             "instance": _INSTANCE,
             "arguments": self._arguments,
             "environment": self._environment,
-            "model": [service.api, service.models] if service else None,
+            "model": [service.api, service.models],
         }
-        return {"agent": f"{self._name} mini-swe-agent {self._version} {digest_of(said)}"}
 
     def work(self, task: AgentTask) -> Telemetry:
         """Let it work until it submits, or until the deadline.
@@ -157,18 +141,16 @@ class MiniSweAgent:
         Raises:
             InfrastructureError: it could not be installed, or the container engine failed.
         """
-        service = self._service()
-        if task.model is None:
-            raise InfrastructureError(f"{self._name} was started without the address of its model")
+        service, address = self._service, model_of(self._name, task)
         python = self._python(lambda text: task.transcript(f"{text}\n".encode()))
         started = time.monotonic()
         relay = _Relay(task, self._environment, deadline=started + task.timeout_s)
         with (
             tempfile.TemporaryDirectory(prefix="researchenv-mini-") as home,
             resources.as_file(_runner()) as script,
-            child_process(python, script, self._variables(service, task.model.token, home), task.transcript) as child,
+            child_process(python, script, self._variables(service, address.token, home), task.transcript) as child,
         ):
-            child.give(self._task(service, task))
+            child.give(self._task(service, address, task))
             relay.serve(child)
         return relay.telemetry(wall_s=time.monotonic() - started)
 
@@ -178,18 +160,10 @@ class MiniSweAgent:
         for message in documents(transcript):
             with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):
                 _add(steps, message)
-        if not steps.steps:
-            return None
-        model = self._needs.service.model if self._needs.service else None
-        return Trajectory(AgentInfo("mini-swe-agent", self._version, model), steps.steps)
+        return self._told("mini-swe-agent", steps.steps)
 
     def _installed(self, say: Callable[[str], object]) -> Path:
         return ensure_venv("mini-swe-agent", _LIBRARIES, alone=(f"mini-swe-agent=={self._version}",), say=say)
-
-    def _service(self) -> ModelService:
-        if self._needs.service is None:
-            raise ConfigurationError(f"{self._name} has no model: name one in its profile")
-        return self._needs.service
 
     def _variables(self, service: ModelService, token: str, home: str) -> dict[str, str]:
         """The child's environment: nothing of this process's but where programs are and the language."""
@@ -210,13 +184,12 @@ class MiniSweAgent:
             "ANTHROPIC_API_KEY" if service.api is Api.MESSAGES else "OPENAI_API_KEY": token,
         }
 
-    def _task(self, service: ModelService, task: AgentTask) -> dict[str, object]:
-        address = task.model.url if task.model else ""
+    def _task(self, service: ModelService, address: GatewayAddress, task: AgentTask) -> dict[str, object]:
         provider = "anthropic" if service.api is Api.MESSAGES else "openai"
         model: dict[str, object] = {
             "model_name": f"{provider}/{service.model}",
             "model_class": "litellm_response" if service.api is Api.RESPONSES else "litellm",
-            "model_kwargs": {"api_base": address},
+            "model_kwargs": {"api_base": address.url},
         }
         limits = {"step_limit": 0, "cost_limit": 0, "wall_time_limit_seconds": 0, "output_path": None}
         settings = ("agent.instance_template=" + json.dumps(_INSTANCE), *self._arguments)

@@ -8,19 +8,20 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
 from typing import Any, final
 
-from pytest_researchenv.agents._cli import digest_of
+from pytest_researchenv.agents._cli import model_of, run_command
 from pytest_researchenv.agents._lines import documents, number
 from pytest_researchenv.agents._scratch import write_text
+from pytest_researchenv.agents._tool_agent import ToolAgent
 from pytest_researchenv.agents.hosttools import PythonTool
-from pytest_researchenv.agents.protocol import SCRATCH, TOOL_TARGET, AgentTask, Needs, Telemetry
-from pytest_researchenv.agents.trajectory import AgentInfo, Metrics, Steps, ToolCall, Trajectory
-from pytest_researchenv.errors import ConfigurationError, InfrastructureError
+from pytest_researchenv.agents.protocol import SCRATCH, TOOL_TARGET, AgentTask, Needs, Telemetry, Tool
+from pytest_researchenv.agents.trajectory import Metrics, Steps, ToolCall, Trajectory
+from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.gateway.protocol import Api, ModelService
 from pytest_researchenv.model import Repository
 from pytest_researchenv.sandbox.protocol import Completed, Termination
@@ -115,14 +116,17 @@ _TOOLS: Mapping[str, tuple[str, str, Mapping[str, tuple[str, str]], tuple[str, .
 
 
 @final
-class NexauAgent:
+class NexauAgent(ToolAgent):
     """Runs NexAU.
 
     Its settings can be changed by `arguments` such as `llm_config.max_tokens=16000`, named as in its YAML; those that
     would lead past the gateway are fixed. `version` is a commit of its repository.
     """
 
-    __slots__ = ("_arguments", "_environment", "_name", "_needs", "_version")
+    kind = "nexau"
+    tested = _COMMIT
+
+    __slots__ = ()
 
     def __init__(
         self,
@@ -133,39 +137,24 @@ class NexauAgent:
         arguments: tuple[str, ...] = (),
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        self._name = name
-        self._version = version or _COMMIT
-        self._arguments = arguments
-        self._environment = dict(environment or {})
-        self._needs = replace(needs, tool=needs.tool or _tool(self._version))
         _changed({}, arguments)
+        super().__init__(name=name, needs=needs, version=version, arguments=arguments, environment=environment)
 
-    @property
-    def name(self) -> str:
-        """The name users select it by."""
-        return self._name
+    @classmethod
+    def _tool(cls, version: str) -> Tool:
+        """Return its program, in a volume."""
+        return _tool(version)
 
-    @property
-    def free(self) -> bool:
-        """Its model costs money."""
-        return False
-
-    @property
-    def needs(self) -> Needs:
-        """A model, and its program in a volume."""
-        return self._needs
-
-    def inputs(self, repository: Repository) -> Mapping[str, str]:
+    def _shape(self, repository: Repository) -> Mapping[str, object]:
         """Digest of its program, its settings and its variables."""
-        service = self._needs.service
-        said = {
+        service = self._service
+        return {
             "tool": self._needs.tool.key if self._needs.tool else None,
             "runner": _runner(),
-            "files": self._files(service, repository) if service else None,
+            "files": self._files(service, repository),
             "environment": self._environment,
-            "model": [service.api, *service.models] if service else None,
+            "model": [service.api, *service.models],
         }
-        return {"agent": f"{self._name} nexau {self._version} {digest_of(said)}"}
 
     def work(self, task: AgentTask) -> Telemetry:
         """Let it work until it has answered, or until the deadline.
@@ -173,11 +162,7 @@ class NexauAgent:
         Raises:
             InfrastructureError: the container engine failed.
         """
-        service = self._needs.service
-        if service is None:
-            raise ConfigurationError(f"{self._name} has no model: name one in its profile")
-        if task.model is None:
-            raise InfrastructureError(f"{self._name} was started without the address of its model")
+        service, address = self._service, model_of(self._name, task)
         if len(json.dumps(task.prompt)) > _LONGEST_PROMPT:
             raise ConfigurationError(
                 f"the prompt for {self._name} has {len(task.prompt)} characters, and NexAU reads lines of up to "
@@ -187,23 +172,18 @@ class NexauAgent:
             write_text(task.container, path, text)
         write_text(task.container, f"{_FOLDER}/prompt.md", task.prompt)
         write_text(task.container, f"{_FOLDER}/runner.py", _runner())
-        completed = task.container.exec(
+        completed = run_command(
+            task,
             [_PYTHON, "-I", f"{_FOLDER}/runner.py", _PYTHON, f"{_FOLDER}/agent.yaml", f"{_FOLDER}/prompt.md"],
-            timeout_s=task.timeout_s,
-            environment={
-                "DEBIAN_FRONTEND": "noninteractive",
-                **task.environment,
+            {
                 **self._environment,
                 # Its database, and the output of commands, lie there.
                 "HOME": f"{_FOLDER}/home",
                 "TMPDIR": _FOLDER,
                 "LLM_MODEL": service.model,
-                "LLM_BASE_URL": task.model.url,
-                "LLM_API_KEY": task.model.token,
+                "LLM_BASE_URL": address.url,
+                "LLM_API_KEY": address.token,
             },
-            workdir=task.repository.workdir,
-            on_output=task.transcript,
-            stop=task.stop,
         )
         return _telemetry(completed)
 
@@ -214,10 +194,7 @@ class NexauAgent:
             with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):
                 reading.take(line)
         reading.flush()
-        if not reading.steps.steps:
-            return None
-        model = self._needs.service.model if self._needs.service else None
-        return Trajectory(AgentInfo("nexau", self._version, model), reading.steps.steps)
+        return self._told("nexau", reading.steps.steps)
 
     def _files(self, service: ModelService, repository: Repository) -> dict[str, str]:
         """Path → content of its settings; JSON is YAML."""

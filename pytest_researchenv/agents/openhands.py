@@ -6,18 +6,19 @@ import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any, final
 
-from pytest_researchenv.agents._cli import digest_of
+from pytest_researchenv.agents._cli import model_of, run_command
 from pytest_researchenv.agents._lines import documents, when
 from pytest_researchenv.agents._scratch import write_text
+from pytest_researchenv.agents._tool_agent import ToolAgent
 from pytest_researchenv.agents.hosttools import PythonTool
-from pytest_researchenv.agents.protocol import SCRATCH, TOOL_TARGET, AgentTask, Needs, Telemetry
-from pytest_researchenv.agents.trajectory import AgentInfo, Steps, ToolCall, Trajectory
-from pytest_researchenv.errors import ConfigurationError, InfrastructureError
+from pytest_researchenv.agents.protocol import SCRATCH, TOOL_TARGET, AgentTask, Telemetry, Tool
+from pytest_researchenv.agents.trajectory import Steps, ToolCall, Trajectory
+from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.gateway.protocol import Api
 from pytest_researchenv.model import Repository
 from pytest_researchenv.sandbox.protocol import Completed
@@ -49,57 +50,34 @@ _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\r(?=\n)")
 
 
 @final
-class OpenHandsAgent:
+class OpenHandsAgent(ToolAgent):
     """Runs OpenHands.
 
     `arguments` are further ones of its command line. A model of OpenAI's is asked in the protocol that OpenHands has
     for its name, whatever the profile says: Responses for GPT-5, else Chat Completions.
     """
 
-    __slots__ = ("_arguments", "_environment", "_name", "_needs", "_version")
+    kind = "openhands"
+    tested = _VERSION
 
-    def __init__(
-        self,
-        *,
-        name: str,
-        needs: Needs,
-        version: str = "",
-        arguments: tuple[str, ...] = (),
-        environment: Mapping[str, str] | None = None,
-    ) -> None:
-        self._name = name
-        self._version = version or _VERSION
-        self._arguments = arguments
-        self._environment = dict(environment or {})
-        self._needs = replace(needs, tool=needs.tool or _tool(self._version))
+    __slots__ = ()
 
-    @property
-    def name(self) -> str:
-        """The name users select it by."""
-        return self._name
+    @classmethod
+    def _tool(cls, version: str) -> Tool:
+        """Return its program, in a volume."""
+        return _tool(version)
 
-    @property
-    def free(self) -> bool:
-        """Its model costs money."""
-        return False
-
-    @property
-    def needs(self) -> Needs:
-        """A model, and its program in a volume."""
-        return self._needs
-
-    def inputs(self, repository: Repository) -> Mapping[str, str]:
+    def _shape(self, repository: Repository) -> Mapping[str, object]:
         """Digest of its program, its arguments and its variables."""
         del repository
-        service = self._needs.service
-        said = {
+        service = self._service
+        return {
             "tool": self._needs.tool.key if self._needs.tool else None,
             "arguments": self._arguments,
             "environment": self._environment,
             "shell": _SHELL,
-            "model": [service.api, *service.models] if service else None,
+            "model": [service.api, *service.models],
         }
-        return {"agent": f"{self._name} openhands {self._version} {digest_of(said)}"}
 
     def work(self, task: AgentTask) -> Telemetry:
         """Let it work until it ends, or until the deadline.
@@ -107,11 +85,7 @@ class OpenHandsAgent:
         Raises:
             InfrastructureError: the container engine failed.
         """
-        service = self._needs.service
-        if service is None:
-            raise ConfigurationError(f"{self._name} has no model: name one in its profile")
-        if task.model is None:
-            raise InfrastructureError(f"{self._name} was started without the address of its model")
+        service, address = self._service, model_of(self._name, task)
         if len(task.prompt.encode()) > _LONGEST_PROMPT:
             raise ConfigurationError(
                 f"the prompt for {self._name} has {len(task.prompt.encode())} bytes, and its command line takes "
@@ -121,16 +95,14 @@ class OpenHandsAgent:
         for file in (".bashrc", ".bash_profile"):
             write_text(task.container, f"{home}/{file}", _SHELL)
         provider = "anthropic" if service.api is Api.MESSAGES else "openai"
-        completed = task.container.exec(
+        completed = run_command(
+            task,
             # Isolated: else modules in the repository's folder would be its own.
             [
                 *(_PYTHON, "-I", "-W", "ignore", "-m", "openhands_cli.entrypoint"),
                 *("--headless", "--json", "--override-with-envs", *self._arguments, "--task", task.prompt),
             ],
-            timeout_s=task.timeout_s,
-            environment={
-                "DEBIAN_FRONTEND": "noninteractive",
-                **task.environment,
+            {
                 **self._environment,
                 "HOME": home,
                 "OPENHANDS_PERSISTENCE_DIR": f"{_FOLDER}/state",
@@ -141,12 +113,9 @@ class OpenHandsAgent:
                 "GIT_CONFIG_KEY_0": "url.file:///dev/null/.insteadOf",
                 "GIT_CONFIG_VALUE_0": _ADVICE,
                 "LLM_MODEL": f"{provider}/{service.model}",
-                "LLM_BASE_URL": task.model.url,
-                "LLM_API_KEY": task.model.token,
+                "LLM_BASE_URL": address.url,
+                "LLM_API_KEY": address.token,
             },
-            workdir=task.repository.workdir,
-            on_output=task.transcript,
-            stop=task.stop,
         )
         return _telemetry(completed)
 
@@ -157,10 +126,7 @@ class OpenHandsAgent:
             with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):
                 reading.take(event)
         reading.flush()
-        if not reading.steps.steps:
-            return None
-        model = self._needs.service.model if self._needs.service else None
-        return Trajectory(AgentInfo("openhands", self._version, model), reading.steps.steps)
+        return self._told("openhands", reading.steps.steps)
 
 
 def _tool(version: str) -> PythonTool:

@@ -11,6 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import IO, final
 
+from pytest_researchenv.agents._cli import run_command
 from pytest_researchenv.agents.protocol import REPORT_PATH, AgentTask, Needs, Telemetry
 from pytest_researchenv.agents.trajectory import Trajectory
 from pytest_researchenv.errors import SuiteError
@@ -90,20 +91,16 @@ class ScriptAgent:
         text = _inside("prologue.sh") + self._script(task.repository)
         with _archive(text.encode()) as archive:
             task.container.put("/", archive)
-        completed = task.container.exec(
+        completed = run_command(
+            task,
             ["bash", f"/{_PLACE}"],
-            timeout_s=task.timeout_s,
-            environment={
-                **task.environment,
+            {
                 **self._environment,
                 "HOME": "/root",
                 "DEBIAN_FRONTEND": "noninteractive",
                 "RESEARCHENV_REPORT": REPORT_PATH,
                 "RESEARCHENV_SELF_REPORT": _inside("self_report.py"),
             },
-            workdir=task.repository.workdir,
-            on_output=task.transcript,
-            stop=task.stop,
         )
         return Telemetry(ended=completed.how, numbers={"wall_s": round(completed.duration_s, 3)}, ok=completed.ok)
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 from urllib.parse import quote, urljoin, urlsplit, urlunsplit
 
+from pytest_researchenv._cache import cache_folder
 from pytest_researchenv.errors import ImageError
 
 
@@ -127,8 +128,7 @@ class _Fetcher:
 
     @classmethod
     def of_this_host(cls, cache: Path | None) -> _Fetcher:
-        # Reading them imports nothing heavy, but is of no use before a volume is filled.
-        from pytest_researchenv.sandbox._engine import cache_folder  # noqa: PLC0415 - docker
+        # Of no use before a volume is filled.
         from pytest_researchenv.sandbox._hostconfig import HostConfiguration  # noqa: PLC0415 - see above
 
         folder = (cache or cache_folder()) / "npm"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 
-__all__ = ["USUAL_HOSTS", "hosts_in"]
+__all__ = ["USUAL_HOSTS", "hosts_in", "own_address", "own_address_problem"]
 
 #: Package registries, distributions' mirrors, hubs of models and data, Git hosts, and where they keep their files.
 USUAL_HOSTS = (
@@ -85,3 +85,21 @@ def hosts_in(environment: Mapping[str, str]) -> tuple[str, ...]:
                 usual = {"http": 80, "https": 443}[parts.scheme]
                 found[parts.hostname if port in (None, usual) else f"{parts.hostname}:{port}"] = None
     return tuple(found)
+
+
+def own_address(host: str) -> bool:
+    """Whether a host's name means the host itself, which in a container means the container."""
+    # It imports docker, which only sessions at work need.
+    from pytest_researchenv.sandbox.hostsettings import loopback  # noqa: PLC0415 - see above
+
+    return bool(host) and loopback(host)
+
+
+def own_address_problem(endpoint: str) -> str:
+    """Say why a gateway could not reach an endpoint; empty where nothing is known against it."""
+    if not own_address(urlsplit(endpoint).hostname or ""):
+        return ""
+    return (
+        f"the endpoint {endpoint} is this host's own address, which means the gateway's container there: let the "
+        "service listen on an address that containers reach, and name that"
+    )

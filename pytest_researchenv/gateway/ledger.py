@@ -20,6 +20,9 @@ _WORDS_BYTES = 4096
 #: A service that sends nothing for so long, in seconds, does not answer: one whose model thinks sends signs of life.
 _SILENCE_S = 120.0
 
+#: An answer that comes in one piece gives none, however long its model thinks.
+_UNSTREAMED_S = 600.0
+
 #: As how many failed requests such silence counts.
 _MANY = 100
 
@@ -28,9 +31,14 @@ _LINE_BYTES = 1024 * 1024
 
 
 class EventLedger:
-    """A `Ledger` that is fed with what a gateway prints, in pieces of any size."""
+    """A `Ledger` that is fed with what a gateway prints, in pieces of any size.
 
-    def __init__(self) -> None:
+    Args:
+        main: the model that the agent is; empty where its models are not told apart.
+    """
+
+    def __init__(self, main: str = "") -> None:
+        self._main = main
         self._changed = threading.Condition()
         self._rest = b""
         self._words = b""
@@ -42,6 +50,8 @@ class EventLedger:
         self._active = time.monotonic()
         #: Requests on their way, and since when they can be answered.
         self._asked: dict[str, float] = {}
+        #: Those of them whose answers come in pieces.
+        self._streamed: set[str] = set()
         self._unread: set[str] = set()
         self._heard = self._active
         self._authority: bytes | None = None
@@ -87,7 +97,7 @@ class EventLedger:
             case "heard":
                 self._heard = now
             case "asked" | "read" | "unread" | "over":
-                self._way(kind, str(said["id"]), now)
+                self._way(kind, str(said["id"]), now, streamed=bool(said.get("streamed")))
             case "call":
                 self._calls.append(
                     Call(**{**said, "outcome": Outcome(said["outcome"]), "usage": Usage(**said["usage"])})
@@ -105,15 +115,18 @@ class EventLedger:
         if kind not in {"egress", "read", "unread"}:
             self._active = now
 
-    def _way(self, kind: str, request: str, now: float) -> None:
+    def _way(self, kind: str, request: str, now: float, *, streamed: bool) -> None:
         """A request sets out, is over, or its client stops or begins again to read."""
         self._unread.discard(request)
         if kind == "over":
             self._asked.pop(request, None)
+            self._streamed.discard(request)
         else:
             self._asked[request] = now
         if kind == "unread":
             self._unread.add(request)
+        if streamed:
+            self._streamed.add(request)
 
     # --- What is asked --------------------------------------------------------------------------------------
 
@@ -189,10 +202,14 @@ class EventLedger:
     @property
     def trouble(self) -> Trouble | None:
         """Trouble that the newest calls ended in, no call having been answered since; None where the last one was."""
-        if (silent := self.silent_s) >= _SILENCE_S:
+        if (silent := self.silent_s) >= (_SILENCE_S if self._streamed else _UNSTREAMED_S):
             return Trouble(Outcome.NETWORK, None, f"no answer for {silent:.0f} s", _MANY)
         times, newest = 0, None
-        for call in reversed(self.calls):
+        calls = self.calls
+        # Where the agent's own model answers, another one's trouble does not end its work.
+        if any(call.model == self._main and call.outcome is Outcome.ANSWERED for call in calls):
+            calls = tuple(call for call in calls if call.model == self._main)
+        for call in reversed(calls):
             if call.outcome is Outcome.ANSWERED:
                 break
             if call.outcome.provider_trouble:

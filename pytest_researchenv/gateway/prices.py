@@ -6,7 +6,7 @@ import dataclasses
 import math
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.gateway.protocol import Price
 
 
-__all__ = ["load_prices", "price_of"]
+__all__ = ["load_prices", "price_of", "unpriced"]
 
 _KEYS = tuple(field.name for field in dataclasses.fields(Price))
 _NEEDED = ("tokens_in", "tokens_out")
@@ -51,6 +51,11 @@ def price_of(model: str, prices: Mapping[str, Price]) -> Price | None:
     fitting = [name for name in prices if model == name or _VERSION.fullmatch(model.removeprefix(name))]
     fitting = [name for name in fitting if model.startswith(name)]
     return prices[max(fitting, key=len)] if fitting else None
+
+
+def unpriced(models: Iterable[str], prices: Mapping[str, Price]) -> list[str]:
+    """Those models whose price is not known: no limit of cost can hold for them."""
+    return [model for model in models if price_of(model, prices) is None]
 
 
 def _parse(text: str, file: str) -> dict[str, Price]:

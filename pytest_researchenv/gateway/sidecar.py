@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from pytest_researchenv.errors import ConfigurationError, InfrastructureError, SandboxError
+from pytest_researchenv.gateway.hosts import own_address, own_address_problem
 from pytest_researchenv.gateway.inside.policy import bypassed
 from pytest_researchenv.gateway.ledger import EventLedger
 from pytest_researchenv.gateway.prices import price_of
@@ -78,7 +79,7 @@ class HostNetwork:
         """The proxy for a scheme; empty where there is none that a container could reach."""
         url = self.proxies.get(f"{scheme}_proxy", "")
         url = url if "://" in url or not url else f"http://{url}"
-        return "" if _own_address(urlsplit(url).hostname or "") else url
+        return "" if own_address(urlsplit(url).hostname or "") else url
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,7 @@ def open_gateway(
         _check(service)
     token = f"attempt-{secrets.token_urlsafe(32)}"
     document = _document(request, host, token, silence_s)
-    ledger = EventLedger()
+    ledger = EventLedger(service.model if service else "")
     with (
         sandbox.private_network(outward=request.reach is Reach.OPEN, labels=request.labels) as network,
         sandbox.opened(_spec(image, mount, request, network)) as sidecar,
@@ -162,17 +163,8 @@ def _check(service: ModelService) -> None:
         raise ConfigurationError(
             f"the endpoint {service.endpoint!r} is no address: write one like https://api.example.org/v1"
         )
-    if _own_address(parts.hostname):
-        raise ConfigurationError(
-            f"the endpoint {service.endpoint} is this host's own address, which means the gateway's container there: "
-            "let the service listen on an address that containers reach, and name that"
-        )
-
-
-def _own_address(name: str) -> bool:
-    from pytest_researchenv.sandbox.hostsettings import loopback  # noqa: PLC0415 - it imports docker
-
-    return bool(name) and loopback(name)
+    if problem := own_address_problem(service.endpoint):
+        raise ConfigurationError(problem)
 
 
 def _path(service: ModelService) -> str:

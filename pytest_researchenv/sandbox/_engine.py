@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterator
@@ -11,47 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import docker
-import filelock
 import requests
 from docker.errors import DockerException, NotFound
 from docker.models.containers import Container
 from docker.types import Mount as EngineMount
 
+from pytest_researchenv._cache import PATIENCE_S, cache_folder, locked
 from pytest_researchenv.errors import ImageError
 from pytest_researchenv.sandbox.labels import Owner
 from pytest_researchenv.sandbox.protocol import Mount
 
 
-__all__ = ["architecture", "cache_folder", "engine_errors", "ensure_volume", "helper", "locked", "patience"]
+__all__ = ["architecture", "engine_errors", "ensure_volume", "helper", "patience"]
 
 #: Written last into a volume; a volume without it was filled only in part.
 MARKER = ".researchenv-complete"
-
-#: For calls that move hundreds of megabytes (docker-py's own limit of 60 s is one of silence).
-PATIENCE_S = 1800
-
-
-def cache_folder() -> Path:
-    """This user's cache folder; made when missing."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(base) / "researchenv"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-@contextmanager
-def locked(name: str, cache: Path | None, say: Callable[[str], None]) -> Iterator[None]:
-    """Hold a lock between processes of this user; the kernel frees it when its holder dies."""
-    lock = filelock.FileLock((cache or cache_folder()) / f"{name}.lock")
-    try:
-        lock.acquire(blocking=False)
-    except filelock.Timeout:
-        say(f"waiting for another process that makes {name}")
-        lock.acquire(timeout=PATIENCE_S)
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 @contextmanager
@@ -66,7 +39,7 @@ def engine_errors(doing: str) -> Iterator[None]:
 
 @contextmanager
 def patience(client: docker.DockerClient, seconds: int) -> Iterator[None]:
-    """Let the client wait for `seconds` of silence before it gives up."""
+    """Let the client wait for `seconds` of silence before it gives up; its own limit of 60 s is one of silence, too."""
     before = client.api.timeout
     client.api.timeout = seconds
     try:

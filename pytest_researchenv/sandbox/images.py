@@ -18,9 +18,10 @@ from docker.models.images import Image
 from docker.types import Mount as EngineMount
 from requests import RequestException
 
+from pytest_researchenv._cache import PATIENCE_S, locked
 from pytest_researchenv.errors import ImageError
 from pytest_researchenv.sandbox._bootstrap import Distribution, bootstrap, host_distribution
-from pytest_researchenv.sandbox._engine import PATIENCE_S, architecture, engine_errors, helper, locked, patience
+from pytest_researchenv.sandbox._engine import architecture, engine_errors, helper, patience
 from pytest_researchenv.sandbox._hostconfig import HostConfiguration, apt_settings
 from pytest_researchenv.sandbox._recipe import Recipe, host_certificates, write_layer
 from pytest_researchenv.sandbox._stream import Pump

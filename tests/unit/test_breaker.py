@@ -15,9 +15,10 @@ SERVICE = ModelService(Api.MESSAGES, "https://models.example", Auth.API_KEY, "EX
 OTHER = ModelService(Api.MESSAGES, "https://others.example", Auth.API_KEY, "EXAMPLE_KEY", "m")
 
 
-def trouble(outcome: Outcome, status: int = 500) -> Trouble:
+def trouble(outcome: Outcome, status: int = 500) -> ProviderError:
     """Trouble of a kind."""
-    return Trouble(outcome, status, "sorry", 4)
+    found = Trouble(outcome, status, "sorry", 4)
+    return ProviderError("no model", kind=str(outcome), reason=str(found), lasting=found.lasting)
 
 
 def test_a_refused_key_is_not_tried_again(tmp_path: Path) -> None:

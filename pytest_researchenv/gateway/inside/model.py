@@ -36,8 +36,9 @@ _HELD_BYTES = 128 * 1024 * 1024
 #: How long a request's body may take to come, in seconds.
 _ARRIVAL_S = 60.0
 
-#: Between two questions of its own, in seconds.
+#: How long what came of a question of its own holds, in seconds: a refusal, and an answer.
 _CONTROL_S = 60.0
+_ANSWERED_S = 5.0
 
 _LASTING = ("authentication failure", "quota used up")
 
@@ -63,10 +64,10 @@ class ModelGateway:
         self._told = False
         self._refused = 0
         self._held = 0
-        #: Whether the model has ever answered.
-        self._served = False
-        self._finding: Finding | None = None
-        self._found = 0.0
+        #: Models that have ever answered.
+        self._served: set[str] = set()
+        #: Model → what came of the last question about it, and when.
+        self._findings: dict[str, tuple[Finding, float]] = {}
         self._asking = asyncio.Lock()
 
     # --- Hooks of the proxy ---------------------------------------------------------------------------------
@@ -195,6 +196,9 @@ class ModelGateway:
             outcome, message = visit.fate
         elif not visit.arrived:
             outcome = "denied"
+        elif visit.complete and status is not None and status < 400:  # noqa: PLR2004 - errors
+            # Only the end of the connection is missing.
+            outcome, message = "answered", ""
         elif not flow.client_conn.state & ConnectionState.CAN_READ and not stalled:
             outcome, message = "given up", "the agent's tool closed the connection"
         elif status is not None and status >= 400:  # noqa: PLR2004 - errors
@@ -232,7 +236,7 @@ class ModelGateway:
 
     async def _confirmed(self, visit: Visit, outcome: str) -> str:
         """What a refusal is, once the gateway itself has asked: an agent's request may be why it was refused."""
-        unserved = outcome == "rejected" and not self._served
+        unserved = outcome == "rejected" and visit.model not in self._served
         if not visit.generates or not (outcome in _LASTING or unserved):
             return outcome
         found = (await self._find(visit.model)).outcome
@@ -246,13 +250,16 @@ class ModelGateway:
     async def _find(self, model: str) -> Finding:
         """Ask the service a question of the gateway's own, or say what came of the last one."""
         async with self._asking:
-            if self._finding is not None and time.monotonic() - self._found < _CONTROL_S:
-                return self._finding
+            found, at = self._findings.get(model, (None, 0.0))
+            age = time.monotonic() - at
+            # An answer says little about a refusal that came after it.
+            if found is not None and age < (_ANSWERED_S if found.outcome == "answered" else _CONTROL_S):
+                return found
             visit = Visit(None, "", demand=Demand(model, b"", 0, 0), forwarded=True)
-            found = self._finding = await asyncio.to_thread(self._control, model)
-            self._found = time.monotonic()
+            found = await asyncio.to_thread(self._control, model)
+            self._findings[model] = found, time.monotonic()
             if found.outcome == "answered":
-                self._served = True
+                self._served.add(model)
                 visit.path = found.path
                 visit.meter = Meter(self._settings.api, found.tokens, found.counted)
                 price = self._settings.price(model)
@@ -284,7 +291,7 @@ class ModelGateway:
             self._tell_exhausted()
         elif reason is None:
             visit.last, visit.forwarded = time.monotonic(), True
-            self._reporter.send("asked", id=flow.id)
+            self._reporter.send("asked", id=flow.id, streamed=demand.streamed)
             self._forward(flow, demand)
             visit.demand = replace(demand, body=b"")
 
@@ -388,7 +395,8 @@ class ModelGateway:
         """Count a request that is over."""
         if visit.route is not None and visit.route.purpose == "count" and outcome != "denied":
             return
-        self._served = self._served or outcome == "answered"
+        if outcome == "answered":
+            self._served.add(visit.model)
         charged = 0.0
         if visit.reserved is not None:
             used, charged = charge(visit, outcome, status, self._settings.price(visit.model))

@@ -88,6 +88,11 @@ class Visit:
         return self.meter.tokens if self.meter else Tokens()
 
     @property
+    def complete(self) -> bool:
+        """Whether all of its answer has come, with what it used."""
+        return self.meter is not None and self.meter.ended and self.meter.counted
+
+    @property
     def generates(self) -> bool:
         """Whether it asks the model itself."""
         return self.route is not None and self.route.purpose == "generate"

@@ -246,7 +246,7 @@ def test_a_message_in_several_lines_is_one_step_and_counts_once() -> None:
     assert step.tool_calls is not None
     assert [call.arguments["command"] for call in step.tool_calls] == ["echo hello; pwd"]
     assert step.observation is not None
-    assert [result.content for result in step.observation.results] == ["hello\n/work"]
+    assert [result.content for result in step.observation.results] == ["hello\n/workspace"]
 
 
 def test_each_result_stands_with_its_call() -> None:

@@ -224,7 +224,7 @@ def test_a_step_is_what_was_thought_and_said_and_the_calls_after_it() -> None:
     ]
     assert second.tool_calls is not None
     assert second.tool_calls[0].function_name == "file_change"
-    assert second.tool_calls[0].arguments == {"changes": [{"path": "/work/note.txt", "kind": "add"}]}
+    assert second.tool_calls[0].arguments == {"changes": [{"path": "/workspace/note.txt", "kind": "add"}]}
     assert (last.message, last.tool_calls) == ("The environment is ready.", None)
 
 

@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ from pytest_researchenv.sandbox.fake import FakeSandbox
 from pytest_researchenv.sandbox.protocol import Captured, Completed, Container, ContainerSpec, Termination
 from tests.unit.agents.bench import ADDRESS, RECORDINGS, REPOSITORY
 
+
+SERVICE = ModelService(Api.CHAT, "https://api.example.org", Auth.BEARER, "EXAMPLE_KEY", "a-model")
 
 #: A Python that has the library acts like this: it is started as `python -I RUNNER REQUESTS ANSWERS`.
 _ACT = """#!{python}
@@ -78,8 +80,7 @@ class Scene:
         program = self.folder / "python"
         program.write_text(_ACT.format(python=sys.executable, act=act))
         program.chmod(0o755)
-        service = ModelService(api, "https://api.example.org", Auth.BEARER, "EXAMPLE_KEY", "a-model")
-        needs = Needs(service=service)
+        needs = Needs(service=replace(SERVICE, api=api))
         agent = MiniSweAgent(name="mini", needs=needs, python=lambda _: program, **options)
         sandbox = FakeSandbox()
         with sandbox.opened(ContainerSpec(sandbox.add_image("base"))) as container:
@@ -257,8 +258,7 @@ def test_it_ends_when_told(scene: Scene) -> None:
 
 def test_a_python_that_is_not_there_is_no_fault_of_the_agents(tmp_path: Path) -> None:
     """The message names it."""
-    service = ModelService(Api.CHAT, "https://api.example.org", Auth.BEARER, "EXAMPLE_KEY", "a-model")
-    agent = MiniSweAgent(name="mini", needs=Needs(service=service), python=lambda _: tmp_path / "none")
+    agent = MiniSweAgent(name="mini", needs=Needs(service=SERVICE), python=lambda _: tmp_path / "none")
     sandbox = FakeSandbox()
 
     with sandbox.opened(ContainerSpec(sandbox.add_image("base"))) as container:
@@ -270,7 +270,7 @@ def test_a_python_that_is_not_there_is_no_fault_of_the_agents(tmp_path: Path) ->
 
 
 def _read(name: str) -> Any:  # noqa: ANN401 - it is looked into
-    agent = MiniSweAgent(name="mini", needs=Needs())
+    agent = MiniSweAgent(name="mini", needs=Needs(service=SERVICE))
     trajectory = agent.trajectory(RECORDINGS / name)
     assert trajectory is not None
     assert problems(dump(trajectory)) == []
@@ -304,7 +304,7 @@ def test_numbers_that_nobody_counted_are_left_out(tmp_path: Path) -> None:
     extra: Mapping[str, Any] = {"timestamp": 1e300, "usage": {"prompt_tokens": -1, "completion_tokens": "many"}}
     path.write_text(json.dumps({"role": "assistant", "content": "Hi.", "extra": extra}))
 
-    trajectory = MiniSweAgent(name="mini", needs=Needs()).trajectory(path)
+    trajectory = MiniSweAgent(name="mini", needs=Needs(service=SERVICE)).trajectory(path)
 
     assert trajectory is not None
     assert problems(dump(trajectory)) == []

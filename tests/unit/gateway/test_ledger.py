@@ -13,13 +13,13 @@ from pytest_researchenv.gateway.ledger import EventLedger
 from pytest_researchenv.gateway.protocol import Outcome, Usage
 
 
-def call(outcome: Outcome = Outcome.ANSWERED, *, cost: float | None = 0.5, **usage: int) -> bytes:
+def call(outcome: Outcome = Outcome.ANSWERED, *, cost: float | None = 0.5, model: str = "m", **usage: int) -> bytes:
     """An event as the gateway prints it."""
     said: dict[str, Any] = {
         "event": "call",
         "at": 1.0,
         "path": "/v1/messages",
-        "model": "m",
+        "model": model,
         "outcome": outcome.value,
         "status": 200,
         "latency_s": 0.1,
@@ -171,3 +171,31 @@ def test_the_first_failure_is_the_reason() -> None:
 
     assert ledger.failure == "out of memory"
     assert ledger.exhausted == "5 of 5 requests"
+
+
+def test_another_models_trouble_is_none_once_the_agents_own_has_answered() -> None:
+    """A key that is refused for a small side model neither ends nor excuses work whose own model answers."""
+    ledger = EventLedger("m")
+
+    ledger.feed(call(Outcome.AUTHENTICATION, model="small"))
+    assert ledger.trouble is not None
+    ledger.feed(call() + call(Outcome.AUTHENTICATION, model="small"))
+    assert ledger.trouble is None
+    ledger.feed(call(Outcome.OVERLOADED))
+    assert ledger.trouble is not None
+
+
+@pytest.mark.parametrize(
+    ("streamed", "after_s", "trouble"), [(True, 130, True), (False, 130, False), (False, 610, True)]
+)
+def test_an_answer_in_one_piece_may_take_long(
+    monkeypatch: pytest.MonkeyPatch, *, streamed: bool, after_s: float, trouble: bool
+) -> None:
+    """Only answers that come in pieces show that a service is at work."""
+    ledger = EventLedger()
+    ledger.feed(json.dumps({"event": "asked", "id": "a", "streamed": streamed}).encode() + b"\n")
+    now = time.monotonic()
+
+    monkeypatch.setattr(time, "monotonic", lambda: now + after_s)
+
+    assert (ledger.trouble is not None) is trouble
