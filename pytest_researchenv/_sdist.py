@@ -2,61 +2,34 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import os
-import re
 import shutil
-import subprocess
-import sys
 import tarfile
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
-from urllib.parse import urlsplit
 
 import requests
-from packaging.version import InvalidVersion, Version
-from pypi_simple import (
-    PYPI_SIMPLE_ENDPOINT,
-    DistributionPackage,
-    NoSuchProjectError,
-    PyPISimple,
-    UnsupportedContentTypeError,
-    UnsupportedRepoVersionError,
-)
-from requests.adapters import HTTPAdapter
-from urllib3.util import Retry
+from pypi_simple import DistributionPackage, NoSuchProjectError, PyPISimple
 
+from pytest_researchenv._packageindex import (
+    INDEX_ERRORS,
+    TIMEOUT_S,
+    configured_index,
+    same_version,
+    session_for,
+    without_secrets,
+)
 from pytest_researchenv.errors import SourceError
 from pytest_researchenv.model import PypiSource
 
 
 __all__ = ["download", "unpack"]
 
-_TIMEOUT_S = (10.0, 60.0)
-_CONFIG_TIMEOUT_S = 30.0
-
 # Far above any sdist, and what a small archive could unpack to has no bound of its own.
 _MAX_BYTES = 8 * 1024**3
-_INDEX_ERRORS = (requests.RequestException, UnsupportedContentTypeError, UnsupportedRepoVersionError, ValueError)
-
-
-@dataclass(frozen=True, slots=True)
-class _Index:
-    """Where packages come from.
-
-    Attributes:
-        urls: indexes over HTTP, in order.
-        proxy: proxy for all of them; empty: as the environment says.
-        certificate: CA bundle; empty: as the environment says.
-    """
-
-    urls: tuple[str, ...]
-    proxy: str
-    certificate: str
 
 
 def download(source: PypiSource, target: Path) -> None:
@@ -70,18 +43,18 @@ def download(source: PypiSource, target: Path) -> None:
         SourceError: no index has it, or it is not what was pinned; the message says what each index answered.
     """
     answers: list[str] = []
-    index = _index(_pip_configuration())
-    with _session(index) as session:
+    index = configured_index()
+    with session_for(index) as session:
         for url in index.urls:
             try:
                 answer = _download_from(url, session, source, target)
             except NoSuchProjectError:
                 answer = f"does not know {source.pypi}"
-            except _INDEX_ERRORS as error:
+            except INDEX_ERRORS as error:
                 answer = str(error)
             if not answer:
                 return
-            answers.append(f"{_without_secrets(url)}: {_without_secrets(answer)}")
+            answers.append(f"{without_secrets(url)}: {without_secrets(answer)}")
     tried = "\n  ".join(answers) or "no index that is reached over HTTP is configured for pip"
     raise SourceError(f"the sdist of {source.pypi} {source.version} cannot be had:\n  {tried}")
 
@@ -89,9 +62,9 @@ def download(source: PypiSource, target: Path) -> None:
 def _download_from(url: str, session: requests.Session, source: PypiSource, target: Path) -> str:
     """Download from one index; return what was wrong, nothing when all is well."""
     client = PyPISimple(url, session=session)
-    packages = client.get_project_page(source.pypi, timeout=_TIMEOUT_S).packages
+    packages = client.get_project_page(source.pypi, timeout=TIMEOUT_S).packages
     sdists = [package for package in packages if package.package_type == "sdist" and package.version]
-    candidates = [package for package in sdists if _same_version(str(package.version), source.version)]
+    candidates = [package for package in sdists if same_version(str(package.version), source.version)]
     if not candidates:
         versions = ", ".join(sorted({str(package.version) for package in sdists})[-10:]) or "none at all"
         return f"has no sdist of version {source.version}; it has sdists of: {versions}"
@@ -107,89 +80,13 @@ def _download_package(client: PyPISimple, package: DistributionPackage, source: 
     announced = package.digests.get("sha256", source.sha256)
     if announced != source.sha256:
         return f"{package.filename} has the sha256 {announced} there, but {source.sha256} is pinned"
-    client.download_package(package, target, verify=False, timeout=_TIMEOUT_S)
+    client.download_package(package, target, verify=False, timeout=TIMEOUT_S)
     with target.open("rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != source.sha256:
         target.unlink()
         return f"{package.filename} came with the sha256 {found}, but {source.sha256} is pinned"
     return ""
-
-
-def _same_version(found: str, wanted: str) -> bool:
-    try:
-        return Version(found) == Version(wanted)
-    except InvalidVersion:
-        return found == wanted
-
-
-def _session(index: _Index) -> requests.Session:
-    # The rest comes from the environment, as in pip: proxies, netrc, REQUESTS_CA_BUNDLE.
-    session = requests.Session()
-    adapter = HTTPAdapter(max_retries=Retry(total=2, backoff_factor=0.3, status_forcelist=(502, 503, 504)))
-    session.mount("https://", adapter)
-    session.mount("http://", adapter)
-    if index.proxy:
-        session.proxies = {"http": index.proxy, "https": index.proxy}
-    if index.certificate:
-        session.verify = index.certificate
-    return session
-
-
-def _index(configuration: Mapping[str, str]) -> _Index:
-    urls = [configuration.get("index-url") or PYPI_SIMPLE_ENDPOINT, *configuration.get("extra-index-url", "").split()]
-    if configuration.get("no-index", "").lower() in {"1", "true", "yes", "on"}:
-        urls = []
-    return _Index(
-        # An index of local files serves pip alone.
-        urls=tuple(dict.fromkeys(url for url in urls if urlsplit(url).scheme in {"http", "https"})),
-        proxy=configuration.get("proxy", ""),
-        certificate=configuration.get("cert", ""),
-    )
-
-
-def _pip_configuration() -> dict[str, str]:
-    """Ask pip, since it alone knows all the files; where there is no pip, read the environment."""
-    # 0.5 s, once for each sdist that the cache lacks.
-    for pip in ([sys.executable, "-m", "pip"], ["pip"], ["pip3"]):
-        try:
-            done = subprocess.run(
-                [*pip, "config", "list"],
-                capture_output=True,
-                stdin=subprocess.DEVNULL,
-                text=True,
-                timeout=_CONFIG_TIMEOUT_S,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            continue
-        if done.returncode == 0:
-            return _configured(done.stdout)
-    return _environment()
-
-
-def _environment() -> dict[str, str]:
-    return {
-        name.removeprefix("PIP_").lower().replace("_", "-"): value
-        for name, value in os.environ.items()
-        if name.startswith("PIP_")
-    }
-
-
-def _configured(listing: str) -> dict[str, str]:
-    """Read `pip config list`; the environment goes before a command's section, and that before the global one."""
-    sections: dict[str, dict[str, str]] = {"global": {}, "install": {}, "download": {}, ":env:": {}}
-    for line in listing.splitlines():
-        key, _, value = line.partition("=")
-        section, _, name = key.rpartition(".")
-        if section in sections:
-            sections[section][name] = str(ast.literal_eval(value))
-    return {name: value for section in sections.values() for name, value in section.items()}
-
-
-def _without_secrets(text: str) -> str:
-    """Remove user names and passwords from the URLs in a text."""
-    return re.sub(r"(?<=://)[^/@\s]*@", "", text)
 
 
 # --- laying out -------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 
-__all__ = ["Cause", "Parallel", "SabotageKind", "Tier", "Verdict"]
+__all__ = ["Cause", "Examination", "Parallel", "SabotageKind", "Tier", "Verdict"]
 
 
 class Tier(StrEnum):
@@ -34,6 +34,17 @@ _TITLES = {
 }
 
 
+class Examination(StrEnum):
+    """What is judged beside the six tiers, and counted apart from them."""
+
+    INTEGRITY = "integrity"
+
+    @property
+    def heading(self) -> str:
+        """What it verifies, in words."""
+        return "audit"
+
+
 class Verdict(StrEnum):
     """What a tier came to. Errors and skips never enter a success rate."""
 
@@ -58,6 +69,7 @@ class Cause(StrEnum):
     DISK_FULL = "disk limit reached"
     NO_EVIDENCE = "missing evidence"
     FALSE_CLAIMS = "false claims"
+    TAMPERED = "tampered environment"
     NOT_APPLICABLE = "not applicable"
     NO_PROBE = "no probe yet"
     DEFECTIVE_UPSTREAM = "defective upstream"

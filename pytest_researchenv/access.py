@@ -14,14 +14,13 @@ from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.gateway.hosts import USUAL_HOSTS, hosts_in, own_address_problem
 from pytest_researchenv.gateway.prices import load_prices, price_of, unpriced
 from pytest_researchenv.gateway.protocol import Budget, GatewayRequest, ModelService, Price, Reach
+from pytest_researchenv.integrity.canaries import OWN_NAMES, canaries_of
+from pytest_researchenv.model import Repository
 from pytest_researchenv.secrets import Found, Secret, look_for_secret
 from pytest_researchenv.settings import AgentSettings
 
 
-__all__ = ["OWN_NAMES", "Access", "shown"]
-
-#: Our own distribution and suites hold the answers: recipes and probes. Their names are refused in every address.
-OWN_NAMES = ("pytest-researchenv", "researchenvbench")
+__all__ = ["Access", "shown"]
 
 
 @final
@@ -105,6 +104,7 @@ class Access:
         max_cost_usd: float | None,
         lifetime_s: float | None = None,
         labels: Mapping[str, str],
+        repository: Repository | None = None,
     ) -> GatewayRequest | None:
         """Return what a gateway is to do for one attempt; None where none is needed.
 
@@ -114,6 +114,7 @@ class Access:
             max_cost_usd: what the attempt may spend.
             lifetime_s: after so many seconds nothing may be asked any more, whatever has become of us.
             labels: labels of all that is made for it.
+            repository: what the attempt is at: answers with its suite's canary do not come in, as those with ours.
 
         Raises:
             ConfigurationError: see `problem`.
@@ -133,6 +134,7 @@ class Access:
             reach=needs.reach,
             allow=hosts,
             deny=OWN_NAMES,
+            canaries=tuple(canaries_of(repository)),
             on_host=needs.on_host,
             lifetime_s=lifetime_s,
             labels=labels,

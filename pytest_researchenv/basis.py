@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from functools import cache
+from importlib import resources
 
 from pytest_researchenv._code import code_of
 from pytest_researchenv.hardware import Accelerator
@@ -11,7 +13,7 @@ from pytest_researchenv.model import Repository, Tier
 from pytest_researchenv.suite import resolve_probe, shared_modules
 
 
-__all__ = ["tier_basis"]
+__all__ = ["audit_basis", "tier_basis"]
 
 
 def tier_basis(repository: Repository, tier: Tier, *, accelerator: Accelerator, settings: Mapping[str, float]) -> str:
@@ -41,3 +43,16 @@ def tier_basis(repository: Repository, tier: Tier, *, accelerator: Accelerator, 
     shared = {file.stem: file for file in shared_modules(repository)}
     code = code_of(resolve_probe(repository, tier), shared) if spec.probe else {}
     return hashlib.sha256(b"\0".join((text, *(code[name] for name in sorted(code))))).hexdigest()
+
+
+def audit_basis(repository: Repository) -> str:
+    """Return the digest of what the audit's findings rest on: the checks' code, and what the repository imports."""
+    text = repr((repository.imports, repository.frameworks, repository.root_on_path, repository.workdir))
+    return hashlib.sha256(f"{_checks()} {text}".encode()).hexdigest()
+
+
+@cache
+def _checks() -> str:
+    folder = resources.files("pytest_researchenv.integrity")
+    sources = sorted((file.name, file.read_bytes()) for file in folder.iterdir() if file.name.endswith(".py"))
+    return hashlib.sha256(repr(sources).encode()).hexdigest()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_researchenv.model import Repository, Tier
+from pytest_researchenv.model import Examination, Repository, Tier
 from pytest_researchenv.options import chosen_agents
 
 
@@ -62,7 +62,7 @@ def distinct_cases(items: Iterable[pytest.Item]) -> list[Case]:
     return list({case.group: case for item in items if (case := case_of(item))}.values())
 
 
-def tiers_of(item: pytest.Item) -> list[Tier]:
-    """Return the tiers that a test asks for by fixture."""
+def tiers_of(item: pytest.Item) -> list[Tier | Examination]:
+    """Return what a test has judged, by the fixtures that it asks for."""
     names = getattr(item, "fixturenames", ())
-    return [tier for tier in Tier if tier.lower() in names]
+    return [judged for judged in (*Tier, *Examination) if judged.lower() in names]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from pytest_researchenv import calibrating
 from pytest_researchenv.agents import listing
 from pytest_researchenv.authoring import add_commands
 from pytest_researchenv.errors import ResearchEnvError
@@ -18,6 +19,7 @@ from pytest_researchenv.sandbox.daemon import connect
 from pytest_researchenv.sandbox.labels import Owner
 from pytest_researchenv.sandbox.reaper import reap
 from pytest_researchenv.shell import open_shell
+from pytest_researchenv.verifying import command as verifying
 
 
 __all__ = ["main"]
@@ -40,6 +42,8 @@ def _parser() -> argparse.ArgumentParser:
     add_commands(commands)
     listing.add_commands(commands)
     add_command(commands)
+    calibrating.add_command(commands)
+    verifying.add_command(commands)
 
     clean = commands.add_parser("reap", help="remove what dead runs left in the container engine")
     clean.add_argument(

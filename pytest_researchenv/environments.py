@@ -23,14 +23,14 @@ from pytest_researchenv.errors import (
     StoreError,
 )
 from pytest_researchenv.gateway.protocol import Ledger
-from pytest_researchenv.model import Environment, EnvironmentKey, PathSource, Repository
+from pytest_researchenv.model import Environment, EnvironmentKey, Repository
 from pytest_researchenv.probes.protocol import Tree
 from pytest_researchenv.progress import Teller
 from pytest_researchenv.provision import provision
 from pytest_researchenv.redaction import Redactor, secrets_in
 from pytest_researchenv.secrets import Secret
 from pytest_researchenv.settings import DEFAULT_TIMEOUT_S, Settings
-from pytest_researchenv.source import fetch
+from pytest_researchenv.source import fetch, identity
 from pytest_researchenv.spending import Allowance, Spending
 from pytest_researchenv.store import Attempt, Store
 
@@ -270,6 +270,7 @@ class Environments:
                 max_cost_usd=max_cost_usd,
                 lifetime_s=self._timeout_s(needs) + _GRACE_S,
                 labels={"researchenv.attempt": str(attempt.key)},
+                repository=repository,
             ),
         )
 
@@ -288,12 +289,10 @@ class Environments:
         return self._settings.agent_timeout_s or needs.timeout_s or DEFAULT_TIMEOUT_S
 
     def _inputs(self, agent: Agent, repository: Repository) -> Mapping[str, str]:
-        source = repository.source
-        pinned = self.tree(repository).digest if isinstance(source, PathSource) else str(source)
         limits = self._settings.agent_limits
         needs = self._access.needs(agent.needs)
         return {
-            "source": pinned,
+            "source": identity(repository, cache=self._settings.cache),
             "image": self._engine().base_key,
             "agent_timeout_s": f"{self._timeout_s(needs):g}",
             "agent_memory_bytes": str(limits.memory_bytes),

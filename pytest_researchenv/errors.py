@@ -22,6 +22,7 @@ __all__ = [
     "StaleEnvironmentError",
     "StoreError",
     "SuiteError",
+    "UnknownChangesError",
 ]
 
 
@@ -91,3 +92,7 @@ class AssetError(InfrastructureError, OSError):
 
 class StoreError(InfrastructureError, OSError):
     """The results folder could not be read or written."""
+
+
+class UnknownChangesError(ResearchEnvError, ValueError):
+    """What an agent's layer changed could not be told when it was frozen, and the agent is to blame for that."""

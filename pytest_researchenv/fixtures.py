@@ -15,7 +15,7 @@ import pytest
 from pytest_researchenv.cases import CASE, Case
 from pytest_researchenv.errors import ConfigurationError, InfrastructureError
 from pytest_researchenv.live import teller_of
-from pytest_researchenv.model import Tier
+from pytest_researchenv.model import Examination, Tier
 from pytest_researchenv.options import (
     accelerator_option,
     agent_settings,
@@ -43,6 +43,7 @@ __all__ = [
     "c4",
     "c5",
     "harness_of",
+    "integrity",
     "researchenv_case",
     "researchenv_harness",
     "tier_result",
@@ -107,10 +108,10 @@ def researchenv_case(request: pytest.FixtureRequest) -> Case:
 @pytest.fixture
 def tier_result(
     request: pytest.FixtureRequest, researchenv_case: Case, researchenv_harness: Harness
-) -> Callable[[Tier], Judged]:
-    """Judge a tier of this test's environment, building the environment when there is none."""
+) -> Callable[[Tier | Examination], Judged]:
+    """Judge a tier of this test's environment, or audit it, building the environment when there is none."""
 
-    def judge(tier: Tier) -> Judged:
+    def judge(tier: Tier | Examination) -> Judged:
         agent, repository = researchenv_case.agent, researchenv_case.repository
         if agent is None:
             raise ConfigurationError("no agent was chosen: give --researchenv-agent")
@@ -131,39 +132,45 @@ def tier_result(
 
 
 @pytest.fixture
-def c0(tier_result: Callable[[Tier], Judged]) -> Judged:
+def c0(tier_result: Callable[[Tier | Examination], Judged]) -> Judged:
     """Tier C0: every import of the tracked files resolves."""
     return tier_result(Tier.C0)
 
 
 @pytest.fixture
-def c1(tier_result: Callable[[Tier], Judged]) -> Judged:
+def c1(tier_result: Callable[[Tier | Examination], Judged]) -> Judged:
     """Tier C1: the repository's own entry point runs on the CPU."""
     return tier_result(Tier.C1)
 
 
 @pytest.fixture
-def c2(tier_result: Callable[[Tier], Judged]) -> Judged:
+def c2(tier_result: Callable[[Tier | Examination], Judged]) -> Judged:
     """Tier C2: each framework, the driver and the devices agree."""
     return tier_result(Tier.C2)
 
 
 @pytest.fixture
-def c3(tier_result: Callable[[Tier], Judged]) -> Judged:
+def c3(tier_result: Callable[[Tier | Examination], Judged]) -> Judged:
     """Tier C3: the entry point does its work on one device."""
     return tier_result(Tier.C3)
 
 
 @pytest.fixture
-def c4(tier_result: Callable[[Tier], Judged]) -> Judged:
+def c4(tier_result: Callable[[Tier | Examination], Judged]) -> Judged:
     """Tier C4: the entry point does its work on several devices."""
     return tier_result(Tier.C4)
 
 
 @pytest.fixture
-def c5(tier_result: Callable[[Tier], Judged]) -> Judged:
+def c5(tier_result: Callable[[Tier | Examination], Judged]) -> Judged:
     """Tier C5: the self-report claims nothing that does not hold."""
     return tier_result(Tier.C5)
+
+
+@pytest.fixture
+def integrity(tier_result: Callable[[Tier | Examination], Judged]) -> Judged:
+    """The integrity audit: nothing in the environment is made to look like what it is not."""
+    return tier_result(Examination.INTEGRITY)
 
 
 def _no_suite(request: pytest.FixtureRequest) -> NoReturn:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -17,14 +17,19 @@ from typing import final
 from pytest_researchenv.agents.protocol import Agent
 from pytest_researchenv.agents.registry import find_agent
 from pytest_researchenv.assets import fetch_asset
-from pytest_researchenv.basis import tier_basis
+from pytest_researchenv.basis import audit_basis, tier_basis
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.environments import Environments
 from pytest_researchenv.errors import ConfigurationError, InfrastructureError, ResearchEnvError
+from pytest_researchenv.integrity.audit import audit
+from pytest_researchenv.integrity.believing import believed
+from pytest_researchenv.integrity.checks import all_checks
+from pytest_researchenv.integrity.protocol import Check
 from pytest_researchenv.lock import dataset_of
-from pytest_researchenv.model import Cause, Environment, Repository, Tier, TierResult, Verdict
+from pytest_researchenv.model import Audit, Cause, Environment, Examination, Repository, Tier, TierResult, Verdict
 from pytest_researchenv.probes.protocol import Probe, ProbeTask
 from pytest_researchenv.progress import Teller
+from pytest_researchenv.provenance import digest_of, harness_identity
 from pytest_researchenv.sandbox.protocol import Mount
 from pytest_researchenv.settings import Settings
 from pytest_researchenv.store import Attempt
@@ -65,11 +70,16 @@ class Harness:
         engine: Callable[[], Engine],
         probes: Mapping[Tier, Probe],
         agents: Callable[[str], Agent] = find_agent,
+        checks: Sequence[Check] | None = None,
         say: Teller | None = None,
+        stored: tuple[Attempt, Environment] | None = None,
     ) -> None:
         self._settings = settings
         self._make_engine = engine
         self._probes = probes
+        #: Judged whoever's environment is asked for, as it is: nothing is compared, and nothing built.
+        self._stored = stored
+        self._checks = all_checks(settings.cache) if checks is None else checks
         self._say = say or Teller()
         self.environments = Environments(settings, engine=lambda: self._engine, agents=agents, say=self._say)
 
@@ -83,8 +93,10 @@ class Harness:
         if "_engine" in vars(self):
             self._engine.close()
 
-    def judge(self, agent_name: str, repository: Repository, tier: Tier, *, retry: bool = False) -> Judged:
-        """Return the tier's verdict, probing unless a stored result stands.
+    def judge(
+        self, agent_name: str, repository: Repository, tier: Tier | Examination, *, retry: bool = False
+    ) -> Judged:
+        """Return the verdict on a tier or of the audit, looking unless a stored result stands.
 
         Args:
             agent_name: whose environment.
@@ -96,6 +108,8 @@ class Harness:
             ConfigurationError: there is no probe for the tier.
             InfrastructureError: no verdict is possible; this, too, is recorded.
         """
+        if isinstance(tier, Examination):
+            return self._audit(agent_name, repository, retry=retry)
         spec = repository.spec(tier)
         cause, reason = spec.idle
         if cause is not Cause.NONE:
@@ -103,13 +117,22 @@ class Harness:
         if tier not in self._probes:
             raise ConfigurationError(f"{tier} cannot be judged by this version: there is no probe for it")
         with self._say.at(agent_name, repository.slug):
-            attempt, environment = self.environments.get(agent_name, repository, retry=retry)
+            attempt, environment = self._stored or self.environments.get(agent_name, repository, retry=retry)
             self._say(f"waiting for the lock of {tier}")
             with attempt.lock(tier):
                 standing = self._standing(attempt, repository, tier)
                 result = standing or self._probe(attempt, environment, repository, tier)
+        return self._judged(result, attempt, environment, fresh=standing is None)
+
+    def _audit(self, agent_name: str, repository: Repository, *, retry: bool) -> Judged:
+        with self._say.at(agent_name, repository.slug):
+            attempt, environment = self._stored or self.environments.get(agent_name, repository, retry=retry)
+            found, fresh = self._audited(attempt, environment, repository, session=self._settings.session)
+        return self._judged(found.result, attempt, environment, fresh=fresh)
+
+    def _judged(self, result: TierResult, attempt: Attempt, environment: Environment, *, fresh: bool) -> Judged:
         notes = (*self._engine.notes, *self.environments.notes(environment))
-        return Judged(result, environment, attempt.folder, fresh=standing is None, notes=notes)
+        return Judged(result, environment, attempt.folder, fresh=fresh, notes=notes)
 
     def _standing(self, attempt: Attempt, repository: Repository, tier: Tier) -> TierResult | None:
         results = attempt.results(tier)
@@ -117,42 +140,106 @@ class Harness:
             return None
         last = results[-1]
         kept = last.session == self._settings.session or self._settings.continued
-        return last if kept and last.basis == self._basis(repository, tier) else None
+        same = last.basis == self._basis(repository, tier) and last.audit == audit_basis(repository)
+        return last if kept and same else None
 
     def _probe(self, attempt: Attempt, environment: Environment, repository: Repository, tier: Tier) -> TierResult:
-        _log.info("probing %s of %s", tier, attempt.key)
+        found, _ = self._audited(attempt, environment, repository)
         self._say(f"probing {tier}")
-        log = attempt.next_log(tier)
-        # As they are now: what is changed while the probe runs is not what was judged.
-        basis, dataset = self._basis(repository, tier), dataset_of(repository)
+
+        def look(log: Callable[[bytes], object]) -> Audit:
+            task = self._task(log, attempt, environment, repository)
+            judged = self._probes[tier].judge(replace(task, assets=self._assets(repository, tier), audit=found))
+            return Audit(replace(believed(judged, found), audit=found.result.basis))
+
+        return self._recorded(attempt, environment, repository, tier, look).result
+
+    def _audited(
+        self, attempt: Attempt, environment: Environment, repository: Repository, *, session: str = ""
+    ) -> tuple[Audit, bool]:
+        """Return the audit of an environment, and whether it was made just now.
+
+        Args:
+            attempt: where the environment is from.
+            environment: what is audited.
+            repository: what it is for.
+            session: the session in which it must have been made, unless the run is continued; any, when empty.
+        """
+        with attempt.lock(Examination.INTEGRITY):
+            stored = attempt.audits()
+            last = stored[-1] if stored else None
+            if last is not None and self._still_stands(last.result, environment, repository, session):
+                return last, False
+            self._say("auditing")
+
+            def look(log: Callable[[bytes], object]) -> Audit:
+                task = self._task(log, attempt, environment, repository)
+                return audit(task, attempt.changes, checks=self._checks)
+
+            return self._recorded(attempt, environment, repository, Examination.INTEGRITY, look), True
+
+    def _still_stands(self, result: TierResult, environment: Environment, repository: Repository, session: str) -> bool:
+        kept = not session or result.session == session or self._settings.continued
+        same = result.snapshot == environment.image and result.basis == audit_basis(repository)
+        return kept and same and result.verdict is not Verdict.ERROR
+
+    def _recorded(
+        self,
+        attempt: Attempt,
+        environment: Environment,
+        repository: Repository,
+        subject: Tier | Examination,
+        look: Callable[[Callable[[bytes], object]], Audit],
+    ) -> Audit:
+        """Look, and record what came of it, be it an error."""
+        _log.info("judging %s of %s", subject, attempt.key)
+        log = attempt.next_log(subject)
+        # As they are now: what is changed meanwhile is not what was judged.
+        basis, dataset = self._basis(repository, subject), dataset_of(repository)
         started = time.monotonic()
 
-        def save(result: TierResult) -> TierResult:
+        def save(found: Audit) -> Audit:
             stamped = replace(
-                result,
-                duration_s=result.duration_s or time.monotonic() - started,
+                found.result,
+                duration_s=found.result.duration_s or time.monotonic() - started,
                 log=log.name,
                 basis=basis,
                 dataset=dataset,
                 session=self._settings.session,
                 created=datetime.now(UTC).isoformat(timespec="seconds"),
+                snapshot=environment.image,
+                base_image=environment.base_image,
+                harness=harness_identity(),
+                accelerator=self._engine.hardware.accelerator,
+                settings=self._probe_settings(),
             )
-            return attempt.save_result(log, stamped)
+            return put(replace(found, result=stamped))
+
+        def put(found: Audit) -> Audit:
+            kept = replace(found.result, log_digest=digest_of(log))
+            if isinstance(subject, Tier):
+                return Audit(attempt.save_result(log, kept))
+            return attempt.save_audit(log, replace(found, result=kept))
+
+        def failed(message: str) -> None:
+            save(Audit(TierResult(subject, Verdict.ERROR, Cause.INFRASTRUCTURE, message)))
 
         try:
             with attempt.log(log) as append:
-                return save(self._probes[tier].judge(self._task(append, environment, repository, tier)))
+                kept = save(look(append))
+            # No crash may lose a verdict that is known, and only a log that was closed is whole.
+            return put(kept)
         except ResearchEnvError as error:
-            save(TierResult(tier, Verdict.ERROR, Cause.INFRASTRUCTURE, str(error)))
+            failed(str(error))
             raise
         # The boundary: whatever else breaks is a defect of ours, and no verdict.
         except Exception as error:
             message = f"unexpected {type(error).__name__}: {error}; please report it"
-            save(TierResult(tier, Verdict.ERROR, Cause.INFRASTRUCTURE, message))
+            failed(message)
             raise InfrastructureError(message) from error
 
     def _task(
-        self, log: Callable[[bytes], object], environment: Environment, repository: Repository, tier: Tier
+        self, log: Callable[[bytes], object], attempt: Attempt, environment: Environment, repository: Repository
     ) -> ProbeTask:
         return ProbeTask(
             environment=environment,
@@ -163,7 +250,7 @@ class Harness:
             log=log,
             settings=self._probe_settings(),
             hardware=self._engine.hardware,
-            assets=self._assets(repository, tier),
+            records=attempt.folder,
             result_of=lambda other: self.judge(environment.key.agent, repository, other).result,
         )
 
@@ -175,10 +262,13 @@ class Harness:
         )
 
     def _probe_settings(self) -> dict[str, float]:
-        return {"c0_max_missing": self._settings.c0_max_missing}
+        # As records hold it: 0 is 0.0 there, and the digest of what a verdict rests on tells the two apart.
+        return {"c0_max_missing": float(self._settings.c0_max_missing)}
 
-    def _basis(self, repository: Repository, tier: Tier) -> str:
-        """Return a digest of what decides the tier, beside the environment."""
+    def _basis(self, repository: Repository, tier: Tier | Examination) -> str:
+        """Return a digest of what decides the tier or the audit, beside the environment."""
+        if isinstance(tier, Examination):
+            return audit_basis(repository)
         return tier_basis(
             repository, tier, accelerator=self._engine.hardware.accelerator, settings=self._probe_settings()
         )

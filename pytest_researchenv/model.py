@@ -7,7 +7,6 @@ Plain frozen dataclasses: importing this module imports nothing heavy.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import ClassVar
 
 from pytest_researchenv._description import (
@@ -21,25 +20,30 @@ from pytest_researchenv._description import (
     Sabotage,
     TierSpec,
 )
+from pytest_researchenv._findings import Claim, Finding, FindingKind, Outcome, Sign
 from pytest_researchenv._sources import STRICT, GitSource, PathSource, PypiSource, Source
-from pytest_researchenv._words import Cause, Parallel, SabotageKind, Tier, Verdict
+from pytest_researchenv._words import Cause, Examination, Parallel, SabotageKind, Tier, Verdict
 
 
 __all__ = [
     "NO_SELF_REPORT",
     "UNFREEZABLE",
     "Asset",
+    "Audit",
     "Cause",
+    "Claim",
     "Deviation",
     "Environment",
     "EnvironmentKey",
     "Evidence",
+    "Examination",
     "FileEvidence",
     "Finding",
     "FindingKind",
     "GitSource",
     "ImportPolicy",
     "JsonEvidence",
+    "Outcome",
     "Parallel",
     "PathSource",
     "PypiSource",
@@ -47,6 +51,7 @@ __all__ = [
     "Sabotage",
     "SabotageKind",
     "SelfReport",
+    "Sign",
     "Source",
     "Tier",
     "TierResult",
@@ -135,6 +140,8 @@ class Environment:
         created: UTC, ISO 8601.
         refused: requests to the outside that were refused to the agent, as `GET host/path`, each once.
         notes: what people should know of how it was built, such as that its cost is not known.
+        records: name of each file that was recorded beside it (self-report, transcript, requests, …) → SHA-256.
+        seal: what tells an edited record: `provenance.seal_of` it.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -153,36 +160,11 @@ class Environment:
     devices: int = 0
     refused: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    records: dict[str, str] = field(default_factory=dict)
+    seal: str = ""
 
 
 # --- results ----------------------------------------------------------------------------------------------
-
-
-class FindingKind(StrEnum):
-    """The published categories of capability hallucination (arXiv 2603.06739)."""
-
-    PATH = "path"
-    VERSION = "version"
-    CAPABILITY = "capability"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One false claim.
-
-    Attributes:
-        kind: its category.
-        field: the self-report's field.
-        claimed: what the agent wrote, as JSON.
-        observed: what was found instead, in words.
-    """
-
-    __pydantic_config__: ClassVar = STRICT
-
-    kind: FindingKind
-    field: str
-    claimed: str
-    observed: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +172,7 @@ class TierResult:
     """What one probe found.
 
     Attributes:
-        tier: the tier.
+        tier: what was judged.
         verdict: what it came to.
         cause: why it did not pass.
         reason: one line for a person.
@@ -200,16 +182,25 @@ class TierResult:
         log: path of the full log, relative to the attempt's folder.
         emulated: whether the CPU stood in for accelerators: such a result says nothing about CUDA, and never enters a
             comparison with published figures.
-        findings: false claims (C5).
+        findings: false claims (C5), or signs of tampering (integrity).
+        claims: every claim of the self-report with what became of it (C5).
         basis: digest of what the tier was judged by: its part of `repo.toml`, its probe script, the settings.
+        audit: digest of what the audit was judged by whose findings went into the verdict.
         dataset: digest of the suite (`lock.dataset_digest`), for every file of it.
         session: id of the pytest session that probed.
         created: UTC, ISO 8601.
+        snapshot: id of the frozen image that was judged.
+        base_image: id of the base image it grew from.
+        harness: what judged: version of this package, and a digest of its code.
+        log_digest: SHA-256 of the log, in hexadecimal.
+        accelerator: what C2 to C4 of its session ran on.
+        settings: what of the session's settings decided it: name → value.
+        seal: what tells an edited record: `provenance.seal_of` it.
     """
 
     __pydantic_config__: ClassVar = STRICT
 
-    tier: Tier
+    tier: Tier | Examination
     verdict: Verdict
     cause: Cause = Cause.NONE
     reason: str = ""
@@ -219,7 +210,41 @@ class TierResult:
     log: str = ""
     emulated: bool = False
     findings: tuple[Finding, ...] = ()
+    claims: tuple[Claim, ...] = ()
     basis: str = ""
+    audit: str = ""
     dataset: str = ""
     session: str = ""
     created: str = ""
+    snapshot: str = ""
+    base_image: str = ""
+    harness: str = ""
+    log_digest: str = ""
+    accelerator: str = ""
+    settings: dict[str, float] = field(default_factory=dict)
+    seal: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What the integrity audit found, and what it means for the tiers.
+
+    Attributes:
+        result: its verdict with the findings.
+        blanked: absolute path of a start-up hook in the image → what stands there in the probe's world instead.
+        modules: top-level module that is not what it seems → why.
+        interpreter: why the reported interpreter is not genuine; empty when it is.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    result: TierResult
+    blanked: dict[str, str] = field(default_factory=dict)
+    modules: dict[str, str] = field(default_factory=dict)
+    interpreter: str = ""
+
+    @property
+    def voiding(self) -> tuple[Finding, ...]:
+        """The findings for which no tier of execution passes."""
+        found = self.result.findings
+        return tuple(finding for finding in found if isinstance(finding.kind, Sign) and finding.kind.voids)

@@ -24,11 +24,13 @@ from pytest_researchenv.fixtures import (
     c4,
     c5,
     harness_of,
+    integrity,
     researchenv_case,
     researchenv_harness,
     tier_result,
 )
 from pytest_researchenv.live import PLUGIN, Progress
+from pytest_researchenv.model import Tier
 from pytest_researchenv.report.properties import OURS
 from pytest_researchenv.report.summary import Summary
 from pytest_researchenv.xdist import XdistHooks, note_distribution, session_of_worker, stop_with_usage_error
@@ -37,7 +39,7 @@ from pytest_researchenv.xdist import XdistHooks, note_distribution, session_of_w
 if TYPE_CHECKING:
     from pytest_researchenv.redaction import Redactor
 
-__all__ = ["c0", "c1", "c2", "c3", "c4", "c5", "researchenv_case", "researchenv_harness", "tier_result"]
+__all__ = ["c0", "c1", "c2", "c3", "c4", "c5", "integrity", "researchenv_case", "researchenv_harness", "tier_result"]
 
 #: Folder of a suite whose files are wrong → what is wrong with them.
 _BROKEN = pytest.StashKey[dict[str, str]]()
@@ -60,6 +62,9 @@ def pytest_configure(config: pytest.Config) -> None:
     options.check_options(config)
     session = session_of_worker(config)
     config.stash[SESSION] = session or uuid.uuid4().hex
+    config.addinivalue_line(
+        "markers", "integrity: audits an environment for signs of tampering, apart from the six tiers"
+    )
     # On workers, too: xdist gives them the command line as it was.
     if names := options.chosen_suites(config):
         _collect_suites(config, names)
@@ -128,16 +133,21 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
     if config.option.collectonly and config.option.verbose < 1:
         return None
     wanted = [(case, tiers_of(item)) for item in items if (case := case_of(item)) and case.agent]
-    applicable = [(case, tier) for case, tiers in wanted for tier in tiers if case.repository.spec(tier).supported]
     if not wanted:
         return None
+    judged = [(case, tier) for case, tiers in wanted for tier in tiers]
+    applicable = [
+        (case, tier) for case, tier in judged if not isinstance(tier, Tier) or case.repository.spec(tier).supported
+    ]
     environments = harness_of(config).environments
     cases = list({case.group: case for case, _ in applicable}.values())
     missing = [case.agent for case in cases if case.agent and not environments.exists(case.agent, case.repository)]
-    skipped = len(wanted) - len(applicable)
+    audits = sum(not isinstance(tier, Tier) for _, tier in applicable)
+    skipped = len(judged) - len(applicable)
     return (
         f"researchenv: environments: {len(missing)} to build, {len(cases) - len(missing)} to reuse; "
-        f"tiers: {len(applicable)} to judge, {skipped} not applicable"
+        f"tiers: {len(applicable) - audits} to judge, {skipped} not applicable"
+        + (f"; {audits} to audit" if audits else "")
     ) + _most(environments.most_usd, missing, options.agent_settings(config).max_cost_usd)
 
 

@@ -11,20 +11,21 @@ from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import IO, TypeVar
 
-from pytest_researchenv.agents.protocol import REPORT_PATH
+from pytest_researchenv.agents.protocol import REPORT_PATH, SCRATCH, TOOL_TARGET
 from pytest_researchenv.agentwork import Order, at_work
 from pytest_researchenv.engine import Engine, require_working
-from pytest_researchenv.errors import SandboxError
+from pytest_researchenv.errors import SandboxError, UnknownChangesError
 from pytest_researchenv.gateway.protocol import Ledger
 from pytest_researchenv.model import UNFREEZABLE, Environment, Repository
 from pytest_researchenv.probes.protocol import Tree
-from pytest_researchenv.sandbox.protocol import Container, ContainerSpec, Limits
+from pytest_researchenv.provenance import bound_labels
+from pytest_researchenv.sandbox.protocol import Change, Container, ContainerSpec, Limits
 from pytest_researchenv.selfreport import SelfReportIntake, read_report
 from pytest_researchenv.source import tree_tar
 from pytest_researchenv.store import Attempt
 
 
-__all__ = ["changed_paths", "provision"]
+__all__ = ["changed_paths", "provision", "record_changes"]
 
 #: Bytes that are read at once.
 _BLOCK = 1 << 20
@@ -33,6 +34,22 @@ _T = TypeVar("_T")
 
 #: Most bytes of a repository's folder that are compared with the pinned tree: two minutes' reading.
 _COMPARED_BYTES = 64 * 1024**3
+
+#: What the engine itself puts into every container, or mounts there.
+_ENGINES_FILES = frozenset(
+    (
+        "/.dockerenv",
+        "/dev",
+        "/etc/hostname",
+        "/etc/hosts",
+        "/etc/resolv.conf",
+        "/proc",
+        "/sbin/docker-init",
+        "/sys",
+        "/usr/sbin/docker-init",
+    )
+)
+_ENGINES_FOLDERS = ("/dev/", "/proc/", "/sys/")
 
 #: Says the engine when its own disk is full, which is nobody's environment's fault.
 _NO_SPACE = "no space left on device"
@@ -72,6 +89,7 @@ def provision(
         intake = _take_report(worked.container, engine)
         attempt.save_report(intake.raw)
         changed = _changed(worked.container, repository, tree, engine)
+        record_changes(worked.container, attempt, engine)
         image, intake = _freeze(worked.container, attempt, engine, order.limits, intake)
     environment = Environment(
         key=attempt.key,
@@ -180,6 +198,31 @@ def _changed(container: Container, repository: Repository, tree: Tree, engine: E
         return tree.files
 
 
+def record_changes(container: Container, attempt: Attempt, engine: Engine) -> None:
+    """Record what the agent's layer changed, or that its files do not let themselves be compared."""
+    ours = frozenset((TOOL_TARGET, SCRATCH, *(mount.target for mount in engine.mounts)))
+
+    def record() -> None:
+        with container.changes() as changes:
+            attempt.save_changes(change for change in changes if not _is_the_engines(change.path, ours))
+
+    try:
+        _twice(record)
+    except SandboxError as error:
+        require_working(engine)
+        attempt.save_changes(_unknown(str(error)))
+
+
+def _unknown(reason: str) -> Iterator[Change]:
+    raise UnknownChangesError(reason)
+    yield
+
+
+def _is_the_engines(path: str, mounted: frozenset[str]) -> bool:
+    """Whether a path is the engine's, or where something is mounted: none that an agent can have changed."""
+    return path in _ENGINES_FILES or path in mounted or path.startswith(_ENGINES_FOLDERS)
+
+
 def _twice(call: Callable[[], _T]) -> _T:
     """Make a call once more when it fails: a hiccup of the engine must not decide about an environment for good."""
     try:
@@ -208,7 +251,7 @@ def _freeze(
     What an agent leaves must not turn a failure into an error: folders nested deeper than a path can be long, or a
     sparse file of terabytes, which is written out in full when it is frozen.
     """
-    labels = {"researchenv.attempt": str(attempt.key)}
+    labels = {"researchenv.attempt": str(attempt.key), **bound_labels(attempt.folder)}
     problem = ""
     if (size := container.written()) > limits.disk_bytes:
         problem = f"its files have {size} bytes, sparse ones in full; at most {limits.disk_bytes} are kept"

@@ -16,7 +16,7 @@ from typing import IO
 from pytest_researchenv.model import NO_SELF_REPORT, SelfReport
 
 
-__all__ = ["MAX_BYTES", "SelfReportIntake", "read_report"]
+__all__ = ["MAX_BYTES", "SelfReportIntake", "parse_report", "read_report"]
 
 #: Largest report that is read.
 MAX_BYTES = 1024 * 1024
@@ -88,9 +88,16 @@ def read_report(stream: IO[bytes] | None) -> SelfReportIntake:
     if stream is None:
         return SelfReportIntake(report=None, problem=NO_SELF_REPORT, raw=b"")
     archive = _read_up_to(stream, MAX_BYTES + _ARCHIVE_SLACK)
-    raw = b""
     try:
         raw = _regular_file(archive)
+    except _UnusableError as unusable:
+        return SelfReportIntake(report=None, problem=f"the self-report {unusable}", raw=b"")
+    return parse_report(raw)
+
+
+def parse_report(raw: bytes) -> SelfReportIntake:
+    """Read a self-report from the bytes of its file."""
+    try:
         values = _parse(raw)
         report = _report(values)
     except _UnusableError as unusable:

@@ -31,7 +31,7 @@ from pytest_researchenv.model import GitSource, PathSource, PypiSource, Reposito
 from pytest_researchenv.probes.protocol import Tree
 
 
-__all__ = ["fetch", "tree_tar"]
+__all__ = ["fetch", "identity", "tree_tar"]
 
 # A tar stream up to this size stays in memory.
 _SPOOL_BYTES = 64 * 1024**2
@@ -71,6 +71,16 @@ def fetch(repository: Repository, *, cache: Path) -> Tree:
         raise
     except OSError as error:
         raise SourceError(f"the tree of {repository.name} cannot be kept in {home}: {error}") from error
+
+
+def identity(repository: Repository, *, cache: Path) -> str:
+    """Return what tells the pinned tree of a repository from any other: its source, or what a folder holds.
+
+    Raises:
+        SourceError: a folder's tree cannot be had.
+    """
+    source = repository.source
+    return fetch(repository, cache=cache).digest if isinstance(source, PathSource) else str(source)
 
 
 def tree_tar(tree: Tree, *, prefix: str, exclude_git: bool = False) -> IO[bytes]:

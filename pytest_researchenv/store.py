@@ -8,8 +8,10 @@
         prompt.md            what the agent was told, if it was told in words
         transcript.log       what the agent printed
         trajectory.json      the same, step by step, where it can be told apart
+        changes.jsonl.gz     what differs from the base image: kind and path, one a line
         requests.jsonl       what was asked of the model and of the outside, where a gateway stood between
         C0-001.json, .log    one pair per time the tier was probed; the highest number counts
+        integrity-001.json   what the audit found, likewise
 
 Every file is written whole or not at all, the moment its content is known. Nothing is overwritten. This is the one
 place where bytes enter a results folder, and so the one where secrets are taken out of them.
@@ -21,7 +23,7 @@ import json
 import os
 import re
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -31,9 +33,12 @@ from filelock import FileLock
 from pydantic import TypeAdapter, ValidationError
 
 from pytest_researchenv.errors import ConfigurationError, StoreError
+from pytest_researchenv.layerchanges import read_changes, write_changes
 from pytest_researchenv.log import capped_log
-from pytest_researchenv.model import Environment, EnvironmentKey, SelfReport, Tier, TierResult
+from pytest_researchenv.model import Audit, Environment, EnvironmentKey, Examination, SelfReport, Tier, TierResult
+from pytest_researchenv.provenance import records_in, seal_of
 from pytest_researchenv.redaction import Redactor
+from pytest_researchenv.sandbox.protocol import Change
 
 
 __all__ = ["Attempt", "Store", "load_environment", "locked", "write_whole"]
@@ -42,7 +47,10 @@ _T = TypeVar("_T")
 _V = TypeVar("_V")
 _ENVIRONMENT = TypeAdapter(Environment)
 _RESULT = TypeAdapter(TierResult)
+_AUDIT = TypeAdapter(Audit)
+_CHANGES = "changes.jsonl.gz"
 _ATTEMPT = re.compile(r"attempt-(\d{3,})")
+_ENVIRONMENT_FILE = "environment.json"
 
 
 def _nothing_secret() -> Redactor:
@@ -85,11 +93,11 @@ class Attempt:
     @property
     def finished(self) -> bool:
         """Whether an environment was recorded, readable or not."""
-        return (self.folder / "environment.json").exists()
+        return (self.folder / _ENVIRONMENT_FILE).exists()
 
     def environment(self) -> Environment | None:
         """The environment it left behind, or None when it is not finished or ended in an error."""
-        return _load(self.folder / "environment.json", _ENVIRONMENT)
+        return _load(self.folder / _ENVIRONMENT_FILE, _ENVIRONMENT)
 
     def error(self) -> str:
         """What broke when the infrastructure did; empty when nothing has."""
@@ -97,9 +105,11 @@ class Attempt:
         return _read(path).decode() if path.exists() else ""
 
     def save_environment(self, environment: Environment) -> Environment:
-        """Record the finished environment; returns it as recorded."""
+        """Record the finished environment, with digests of all that was recorded before; returns it as recorded."""
         kept = _clean_environment(environment, self._clean)
-        write_whole(self.folder / "environment.json", _ENVIRONMENT.dump_json(kept, indent=2))
+        kept = replace(kept, records=records_in(self.folder, but=_ENVIRONMENT_FILE))
+        kept = replace(kept, seal=_seal(_ENVIRONMENT, kept))
+        write_whole(self.folder / _ENVIRONMENT_FILE, _ENVIRONMENT.dump_json(kept, indent=2))
         return kept
 
     def save_report(self, raw: bytes) -> None:
@@ -117,6 +127,19 @@ class Attempt:
     def save_trajectory(self, text: bytes) -> None:
         """Record what the agent did, step by step."""
         self._write("trajectory.json", text)
+
+    def save_changes(self, changes: Iterable[Change]) -> None:
+        """Record what differs from the base image; in memory there is one at a time."""
+        write_changes(self.folder / _CHANGES, changes, self.redactor().stream())
+
+    def changes(self) -> Iterator[Change]:
+        """What differs from the base image, one after the other.
+
+        Raises:
+            UnknownChangesError: it could not be told, for which the agent is to blame.
+            StoreError: there is no record, or it is damaged.
+        """
+        return read_changes(self.folder / _CHANGES)
 
     @contextmanager
     def log(self, path: Path) -> Iterator[Callable[[bytes], None]]:
@@ -136,7 +159,12 @@ class Attempt:
         """Every result of a tier, oldest first."""
         return [_require(path, _RESULT) for path in sorted(self.folder.glob(f"{tier}-[0-9]*.json"), key=_number)]
 
-    def next_log(self, tier: Tier) -> Path:
+    def audits(self) -> list[Audit]:
+        """Every integrity audit, oldest first."""
+        paths = sorted(self.folder.glob(f"{Examination.INTEGRITY}-[0-9]*.json"), key=_number)
+        return [_require(path, _AUDIT) for path in paths]
+
+    def next_log(self, tier: Tier | Examination) -> Path:
         """Where the log of the tier's next probe goes. Call it under the tier's lock."""
         last = max(map(_number, self.folder.glob(f"{tier}-[0-9]*.*")), default=0)
         return self.folder / f"{tier}-{last + 1:03d}.log"
@@ -144,7 +172,15 @@ class Attempt:
     def save_result(self, log: Path, result: TierResult) -> TierResult:
         """Record a result beside its log; returns it as recorded: bytes of names that are no UTF-8 are escaped."""
         kept = _clean_result(result, self._clean)
+        kept = replace(kept, seal=_seal(_RESULT, kept))
         write_whole(log.with_suffix(".json"), _RESULT.dump_json(kept, indent=2))
+        return kept
+
+    def save_audit(self, log: Path, audit: Audit) -> Audit:
+        """Record an audit beside its log; returns it as recorded."""
+        kept = _clean_audit(audit, self._clean)
+        kept = replace(kept, result=replace(kept.result, seal=_seal(_AUDIT, kept)))
+        write_whole(log.with_suffix(".json"), _AUDIT.dump_json(kept, indent=2))
         return kept
 
     @contextmanager
@@ -227,10 +263,10 @@ def load_environment(folder: Path) -> Environment:
     Raises:
         ConfigurationError: there is none.
     """
-    environment = _load(folder / "environment.json", _ENVIRONMENT)
+    environment = _load(folder / _ENVIRONMENT_FILE, _ENVIRONMENT)
     if environment is None:
         raise ConfigurationError(
-            f"{folder} holds no environment.json; give an attempt's folder: "
+            f"{folder} holds no {_ENVIRONMENT_FILE}; give an attempt's folder: "
             "<results>/<run>/<agent>/<suite>/<repository>/attempt-001"
         )
     return environment
@@ -270,9 +306,24 @@ def _clean_result(result: TierResult, clean: Callable[[str], str]) -> TierResult
         decisive=clean(result.decisive),
         evidence={clean(name): _clean_value(value, clean) for name, value in result.evidence.items()},
         findings=tuple(
-            replace(finding, claimed=clean(finding.claimed), observed=clean(finding.observed))
+            replace(
+                finding, field=clean(finding.field), claimed=clean(finding.claimed), observed=clean(finding.observed)
+            )
             for finding in result.findings
         ),
+        claims=tuple(
+            replace(claim, claimed=clean(claim.claimed), observed=clean(claim.observed)) for claim in result.claims
+        ),
+    )
+
+
+def _clean_audit(audit: Audit, clean: Callable[[str], str]) -> Audit:
+    # Paths as keys are what the probes put things at: they stay as they are.
+    return replace(
+        audit,
+        result=_clean_result(audit.result, clean),
+        modules={name: clean(why) for name, why in audit.modules.items()},
+        interpreter=clean(audit.interpreter),
     )
 
 
@@ -297,6 +348,10 @@ def _clean_value(value: _V, clean: Callable[[str], str]) -> _V:
     if isinstance(value, list):
         return cast("_V", [_clean_value(item, clean) for item in value])
     return value
+
+
+def _seal(adapter: TypeAdapter[_T], record: _T) -> str:
+    return seal_of(json.loads(adapter.dump_json(record)))
 
 
 def _number(path: Path) -> int:

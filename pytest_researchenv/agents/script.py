@@ -15,6 +15,7 @@ from pytest_researchenv.agents._cli import run_command
 from pytest_researchenv.agents.protocol import REPORT_PATH, AgentTask, Needs, Telemetry
 from pytest_researchenv.agents.trajectory import Trajectory
 from pytest_researchenv.errors import SuiteError
+from pytest_researchenv.integrity.canaries import without_canaries
 from pytest_researchenv.model import Repository
 
 
@@ -25,14 +26,14 @@ _PLACE = "researchenv/agent.sh"
 
 
 def oracle_script(repository: Repository) -> str:
-    """Return the repository's known-good recipe.
+    """Return the repository's known-good recipe, without the canaries by which it is known elsewhere.
 
     Raises:
         SuiteError: the suite has none.
     """
     path = Path(repository.folder) / "oracle.sh"
     try:
-        return path.read_text(encoding="utf-8")
+        return without_canaries(path.read_text(encoding="utf-8"), repository)
     except (OSError, UnicodeDecodeError) as error:
         raise SuiteError(f"{repository.name} has no recipe for the oracle: {error}; write {path}") from error
 

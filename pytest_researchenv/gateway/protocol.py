@@ -220,7 +220,8 @@ class EgressRequest:
         allowed: whether it was let through.
         status: HTTP status of the answer; None where there was none.
         bytes_up: bytes of the request's body.
-        bytes_down: bytes of the answer's body.
+        bytes_down: bytes of the answer's body that were passed on.
+        reason: why it was refused, or its answer not passed on to its end; empty where it was let through.
     """
 
     at: float
@@ -231,6 +232,7 @@ class EgressRequest:
     status: int | None = None
     bytes_up: int = 0
     bytes_down: int = 0
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,6 +345,7 @@ class GatewayRequest:
         allow: with `Reach.ALLOWLIST`, hosts that may be reached: `pypi.org`, `*.example.org` (all below it), with
             `:port` for another port than the scheme's own.
         deny: pieces of URLs that are refused whatever the host: our own distribution's and repository's names.
+        canaries: with `Reach.ALLOWLIST`, texts that must not come in: an answer that holds one is not passed on.
         on_host: whether the agent's tool runs on the host of pytest.
         lifetime_s: after how many seconds it refuses everything and ends, so that nothing is spent once nobody looks
             after it any more; None: never.
@@ -356,6 +359,7 @@ class GatewayRequest:
     reach: Reach = Reach.OPEN
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+    canaries: tuple[str, ...] = ()
     on_host: bool = False
     lifetime_s: float | None = None
     labels: Mapping[str, str] = field(default_factory=dict)

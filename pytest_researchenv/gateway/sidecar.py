@@ -286,6 +286,7 @@ def _egress(request: GatewayRequest, host: HostNetwork, proxy: str) -> dict[str,
     return {
         "allow": list(request.allow),
         "deny": list(request.deny),
+        "canaries": list(request.canaries),
         "private": list(host.private_hosts),
         "via": _via(proxy),
         "direct": list(host.direct),

@@ -2,8 +2,9 @@
 
 The published figure comes from pyright's `reportMissingImports` alone, on a selection of the tree. The verdict is
 stricter (everything is analysed, stubs and folders without code count as missing, nothing can be silenced, an agent's
-stand-in is no package) and fairer (what the environment's interpreter finds is not missing, whatever pyright says,
-provided that it is seen from outside; what no environment can satisfy is named in `repo.toml`).
+stand-in is no package, nor is what the integrity audit found not to be genuine) and fairer (what the environment's
+interpreter finds is not missing, whatever pyright says, provided that it is seen from outside; what no environment can
+satisfy is named in `repo.toml`).
 
 Beside the verdict the published figure is recorded for comparison (`published.py`): `missing_published` are the names
 that the published harness would have counted, `published_selection` says what it would have analysed, and
@@ -84,6 +85,10 @@ class _BrokenEnvironmentError(Exception):
     """The environment is at fault, and the message says how."""
 
 
+class _LimitError(InfrastructureError):
+    """Pyright reached a limit that we set it."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Findings:
     """What was observed, sorted into what counts and what does not.
@@ -125,8 +130,8 @@ class C0Probe:
         """Observe and decide.
 
         Raises:
-            InfrastructureError: pyright runs neither in the snapshot nor in the base image, or not within its limits,
-                or an image or the tool volume is gone.
+            InfrastructureError: pyright runs neither in the snapshot nor in the base image, or within its limits in
+                neither, or an image or the tool volume is gone.
         """
         python = reported_python(task.environment)
         if isinstance(python, Unreported):
@@ -143,12 +148,13 @@ class C0Probe:
             doubts = _doubts(task, lookup, beyond.union(item.name for item in pyright.diagnostics))
             hollow = beyond.difference(lookup.modules).union(beyond.intersection(doubts))
             # Not all of it need count: pyright says nothing of what is imported where it sees that no code runs.
-            unmet = _analyse(task, scan, python, hidden=hollow).diagnostics if hollow else ()
+            unmet = _analyse(task, scan, python, hidden=hollow, alone=pyright.alone).diagnostics if hollow else ()
         except _BrokenEnvironmentError as broken:
             return _failed(Cause.BROKEN_ENVIRONMENT, str(broken))
         unmet = tuple(item for item in unmet if item.name in hollow)
         judged = [item for item in (*pyright.diagnostics, *unmet) if not own.satisfy(item.name, item.path)]
-        findings = _findings(task, scan, lookup, pyright, judged=judged, doubts=doubts)
+        forged = _forged(task, scan, own)
+        findings = _findings(task, scan, lookup, pyright, judged=judged, doubts=doubts, forged=forged)
         return _verdict(findings, task.settings.get("c0_max_missing", 0.0))
 
 
@@ -165,6 +171,16 @@ def _beyond(scan: ImportScan, own: OwnModules, pyright: PyrightReport, version: 
         if any(analysed(file) and not own.satisfy(name, file) for file in files)
     }
     return frozenset(foreign - known)
+
+
+def _forged(task: ProbeTask, scan: ImportScan, own: OwnModules) -> dict[str, str]:
+    """Imported names that the tree does not satisfy → why what does is not genuine, as the audit found."""
+    known = task.audit.modules if task.audit is not None else {}
+    return {
+        name: known[name]
+        for name, files in scan.importers.items()
+        if name in known and any(analysed(file) and not own.satisfy(name, file) for file in files)
+    }
 
 
 # --- observing --------------------------------------------------------------------------------------------
@@ -225,30 +241,42 @@ def _doubts(task: ProbeTask, lookup: Lookup, names: Collection[str]) -> dict[str
     return {name: doubt for name, doubt in found.items() if doubt}
 
 
-def _analyse(task: ProbeTask, scan: ImportScan, python: str, *, hidden: Collection[str] = frozenset()) -> PyrightReport:
+def _analyse(
+    task: ProbeTask, scan: ImportScan, python: str, *, hidden: Collection[str] = frozenset(), alone: str = ""
+) -> PyrightReport:
     """Pyright's report on the snapshot; if there is none, find out who is to blame.
+
+    What an environment brings along may take more time and memory than there is: a large good one, or stubs that are
+    made for it. Then the tree is analysed in the base image. Pyright misses what is not there, and whether it is not is
+    for the interpreter and for the look from outside to say.
 
     Args:
         task: what is judged.
         scan: what its tree imports.
         python: the reported interpreter.
         hidden: names that pyright is to miss wherever it sees that they are imported.
+        alone: why the environment is left out; empty when it is not.
     """
     base = replace(task, environment=replace(task.environment, image=task.environment.base_image, changed=()))
 
-    def control() -> None:
+    def bare() -> PyrightReport:
         try:
-            _pyright(base, scan, python, hidden)
+            return _pyright(base, scan, python, hidden)
         except (SandboxError, PyrightError) as error:
             raise InfrastructureError(
                 f"pyright runs neither in the environment nor in the base image {base.environment.image}: {error}. "
                 f"Remove its volume (`docker volume rm {task.tools.volume}`), so that it is filled anew, and run again."
             ) from error
 
+    if alone:
+        return replace(bare(), alone=alone)
     try:
-        report = attempted(task, lambda: _pyright(task, scan, python, hidden), control=control)
+        report = attempted(task, lambda: _pyright(task, scan, python, hidden), control=bare)
+    except _LimitError as limit:
+        task.log(f"[researchenv] {limit}; analysing the tree without the environment\n".encode())
+        return replace(bare(), alone=str(limit))
     except PyrightError as error:
-        control()
+        bare()
         report = Broken(str(error))
     if isinstance(report, Broken):
         raise _BrokenEnvironmentError(f"pyright cannot run in the environment: {report.reason}")
@@ -294,26 +322,24 @@ def _pyright(task: ProbeTask, scan: ImportScan, python: str, hidden: Collection[
 def _check_limits(completed: Completed, spec: ContainerSpec) -> None:
     """Pyright is our tool: that it needs more than we give it is not the environment's failure.
 
-    It would do in the bare base image with less, so that a run there says nothing.
-
     Raises:
-        InfrastructureError: it reached a limit; the message says which.
+        _LimitError: it reached a limit; the message says which.
     """
     if completed.termination is Termination.TIMED_OUT:
-        raise InfrastructureError(
-            f"pyright {completed.how}: no verdict. Set a longer timeout_s in [tiers.C0] of the repository's repo.toml."
+        raise _LimitError(
+            f"pyright {completed.how}: set a longer timeout_s in [tiers.C0] of the repository's repo.toml"
         )
     if completed.termination is Termination.SIGNALLED and heap_exhausted(completed.output.text()):
-        raise InfrastructureError(
-            f"pyright reached node's memory limit ({spec.environment['NODE_OPTIONS']}): no verdict. Set a higher one "
+        raise _LimitError(
+            f"pyright reached node's memory limit ({spec.environment['NODE_OPTIONS']}): set a higher one "
             'in the repository\'s repo.toml: environment = { NODE_OPTIONS = "--max-old-space-size=12288" } in '
-            "[tiers.C0], in MiB."
+            "[tiers.C0], in MiB"
         )
     if completed.termination is Termination.OUT_OF_MEMORY:
-        raise InfrastructureError(
+        raise _LimitError(
             f"pyright's container was killed for memory, below or at its limit of "
-            f"{spec.limits.memory_bytes // 1024**3} GiB: no verdict. Give the container engine's host more memory, or "
-            "run fewer tests at once."
+            f"{spec.limits.memory_bytes // 1024**3} GiB: give the container engine's host more memory, or "
+            "run fewer tests at once"
         )
 
 
@@ -348,6 +374,7 @@ def _findings(
     *,
     judged: Collection[Diagnostic],
     doubts: Mapping[str, str],
+    forged: Mapping[str, str],
 ) -> _Findings:
     # Files that our parser cannot read are not in the total, so what pyright finds in them cannot be missing from it.
     counted = [item for item in judged if not item.relative and item.path not in scan.unparsable]
@@ -358,6 +385,7 @@ def _findings(
     missing = {name: _NO_CODE if name in resolved else "" for name in reported if name not in lookup.modules} | claims
     # pyright itself follows an editable install into the repository's folder, and finds the stand-in there.
     missing |= {name: f"only an untracked stand-in, {path}" for name, path in stand_ins.items()}
+    missing |= {name: f"not genuine: {why}" for name, why in forged.items() if not missing.get(name)}
     exempt = task.repository.imports.unsatisfiable
     counts = {name: missing[name] for name in sorted(missing) if name not in exempt}
     found = [name for name in sorted(reported) if name not in missing]
@@ -369,8 +397,12 @@ def _findings(
         runtime_only={name: str(lookup.modules[name]) for name in found},
         claims=claims,
         stand_ins={name: note for name, note in counts.items() if name in stand_ins},
-        published=published_figure(task.tree, pyright.diagnostics, workdir=task.environment.workdir),
-        submodules=tuple(sorted({item.module for item in absolute if "." in item.module and item.name in found})),
+        published=Published((), pyright.alone, known=False)
+        if pyright.alone
+        else published_figure(task.tree, pyright.diagnostics, workdir=task.environment.workdir),
+        submodules=()
+        if pyright.alone
+        else tuple(sorted({item.module for item in absolute if "." in item.module and item.name in found})),
         passed_over=tuple(lookup.passed_over),
         decisive=next((str(item) for item in counted if item.name in counts), ""),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tarfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,13 +13,20 @@ from pytest_researchenv.probes.world import Interpreter
 from pytest_researchenv.sandbox.protocol import Container, ContainerSpec, Sandbox
 
 
-__all__ = ["Broken", "find_interpreter"]
+__all__ = ["Broken", "find_interpreter", "is_taken"]
 
 #: Where CUDA's own images and packages install the toolkit.
 _SYSTEM_CUDA = "/usr/local/cuda"
 
 #: Most bytes of a conda environment's state file that are read.
 _STATE_BYTES = 1 << 16
+
+#: Variables that are taken from no environment: they say what else a program runs or loads, or where it looks for that.
+#: An environment has to find its own modules and libraries, as it does when its interpreter is called by path.
+_REFUSED = re.compile(
+    r"PATH|IFS|ENV|PS4|(?:LD|DYLD|BASH|NODE|GIT|OPENSSL|PYTEST|COV_CORE|COVERAGE|OMP_TOOL|RESEARCHENV)_.*"
+    r"|(?:PYTHON|PERL|RUBY|CUDA_INJECTION).*|SHELLOPTS|BASHOPTS|PROMPT_COMMAND|GCONV_PATH|LOCPATH|NLSPATH|GLIBC_TUNABLES|HOSTALIASES"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +80,10 @@ def _conda_variables(container: Container, prefix: str) -> dict[str, str]:
     if not isinstance(found, dict):
         return {}
     return {
-        name: value
-        for name, value in found.items()
-        if isinstance(value, str) and name.isidentifier() and "\0" not in value and name != "PATH"
+        name: value for name, value in found.items() if isinstance(value, str) and "\0" not in value and is_taken(name)
     }
+
+
+def is_taken(name: str) -> bool:
+    """Whether a variable that an environment asks for is given to probes."""
+    return name.isidentifier() and _REFUSED.fullmatch(name) is None

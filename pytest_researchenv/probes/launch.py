@@ -359,7 +359,8 @@ def restored(
 
     Unchanged tracked files, and everything untracked (compiled extensions, build output, editable installs), stay
     as the agent left them. Only bytecode beside tracked sources is taken away: Python trusts it on the source's time
-    and size alone, so that it could stand in for a file that was put back.
+    and size alone, so that it could stand in for a file that was put back. And start-up hooks that nobody installed,
+    as the audit found them, are blanked: they would run before anything that is judged.
 
     Args:
         task: what is judged.
@@ -373,9 +374,17 @@ def restored(
             container.put("/", archive)
         with _no_bytecode(task.tree, task.environment.workdir) as archive:
             container.put("/", archive)
-        with files_tar(files or {}, folders) as archive:
+        with files_tar({**_blanked(task), **(files or {})}, folders) as archive:
             container.put("/", archive)
         yield container
+
+
+def _blanked(task: ProbeTask) -> dict[str, bytes]:
+    """What stands in the place of start-up hooks; nothing on another image than the one that was audited."""
+    audit = task.audit
+    if audit is None or audit.result.snapshot != task.environment.image:
+        return {}
+    return {path: text.encode(errors="surrogateescape") for path, text in audit.blanked.items()}
 
 
 @contextmanager

@@ -5,24 +5,21 @@ What an interpreter says of its modules is a claim. Nothing of the environment t
 
 from __future__ import annotations
 
-import posixpath
 import re
 import shutil
 import struct
-import tarfile
 import tempfile
 import zipfile
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
 from pathlib import PurePosixPath
-from typing import IO, final
+from typing import final
 
 from stdlib_list import short_versions, stdlib_list
 
-from pytest_researchenv.errors import SandboxError
 from pytest_researchenv.probes.lookup import Module, printable
+from pytest_researchenv.sandbox.peek import followed, opened, readable
 from pytest_researchenv.sandbox.protocol import Container
 
 
@@ -30,12 +27,8 @@ __all__ = ["Outside", "standard_library"]
 
 #: Looks at one snapshot. One takes 5 to 90 ms; an honest module needs one, one behind a link some ten.
 _MOST_LOOKS = 2000
-#: Links followed for one path, as Linux has it.
-_MOST_LINKS = 40
 #: Files of one module that are looked for before it counts as absent.
 _CANDIDATES = 5
-#: Longest path that Linux takes.
-_LONGEST_PATH = 4096
 #: Largest archive that is searched for modules; zipped eggs are a few MB.
 _LARGEST_ARCHIVE = 16 * 1024**2
 #: Bytes by which a file's kind is told.
@@ -55,11 +48,13 @@ class _Entry:
     Attributes:
         link: target, when it is a symbolic link.
         regular: whether it is a regular file.
-        head: its first bytes, when it is.
+        is_folder: whether it is a folder.
+        head: its first bytes, when it is a regular file.
     """
 
     link: str = ""
     regular: bool = False
+    is_folder: bool = False
     head: bytes = b""
 
 
@@ -89,7 +84,7 @@ class Outside:
         if module.origin in ("built-in", "frozen"):
             return "" if name in self._stdlib else f"{claim}, as {module.origin}"
         # Of a namespace package, the origin is a folder, and the files are what is in it.
-        paths = [path for path in dict.fromkeys((module.origin, *module.files)) if _readable(path)]
+        paths = [path for path in dict.fromkeys((module.origin, *module.files)) if readable(path)]
         fitting = [path for path in paths if _fits(name, path)]
         if not paths:
             return f"{claim}, and names no file"
@@ -104,60 +99,25 @@ class Outside:
         if entry is None:
             return self._in_archive(path)
         if entry.link or ".." in path.split("/"):
-            entry = self._look(self._followed(path))
+            entry = self._look(followed(path, self._look))
         return entry is not None and entry.regular and _has_form(path, entry.head)
-
-    def _followed(self, path: str) -> str:
-        """Where a path leads when every link in it is followed, as the kernel does it; empty where to nothing."""
-        pending = path.split("/")[::-1]
-        here, links = "/", 0
-        while pending:
-            part = pending.pop()
-            there = posixpath.dirname(here) if part == ".." else posixpath.join(here, part)
-            entry = _Entry() if part in ("", ".", "..") else self._look(there)
-            if entry is None or links > _MOST_LINKS:
-                return ""
-            if entry.link:
-                links += 1
-                here = "/" if entry.link.startswith("/") else here
-                pending += entry.link.split("/")[::-1]
-            elif part not in ("", "."):
-                here = there
-        return here
 
     def _look(self, path: str) -> _Entry | None:
         """What is at a path; the last component is not followed. The engine follows the others, below its root."""
         if path in self._seen:
             return self._seen[path]
         self._looks += 1
-        if self._looks > _MOST_LOOKS or not _readable(path):
+        if self._looks > _MOST_LOOKS or not readable(path):
             return None
-        with self._opened(path) as found:
+        with opened(self._container, path) as found:
             entry = None
             if found is not None:
                 member, content = found
                 link = member.linkname if member.issym() else ""
-                entry = _Entry(link, content is not None, content.read(_HEAD_BYTES) if content else b"")
+                head = content.read(_HEAD_BYTES) if content else b""
+                entry = _Entry(link, regular=content is not None, is_folder=member.isdir(), head=head)
         self._seen[path] = entry
         return entry
-
-    @contextmanager
-    def _opened(self, path: str) -> Iterator[tuple[tarfile.TarInfo, IO[bytes] | None] | None]:
-        """What is at a path, and its content when it is a regular file."""
-        with self._container.get(path) as stream:
-            if stream is None:
-                yield None
-                return
-            try:
-                # Of a folder only the first entry is read: the folder itself.
-                with tarfile.open(fileobj=stream, mode="r|") as tar:
-                    member = tar.next()
-                    if member is None:
-                        yield None
-                        return
-                    yield member, tar.extractfile(member) if member.isreg() else None
-            except tarfile.TarError as error:
-                raise SandboxError(f"cannot read {path}: the engine's archive is broken: {error}") from error
 
     def _in_archive(self, path: str) -> bool:
         """Whether a path leads into a zip archive, such as an egg, and the archive holds it."""
@@ -165,7 +125,7 @@ class Outside:
             entry = self._look(str(folder))
             if entry is None:
                 continue
-            archive = self._followed(str(folder)) if entry.link else str(folder)
+            archive = followed(str(folder), self._look) if entry.link else str(folder)
             if archive not in self._archives:
                 self._archives[archive] = self._members(archive)
             return PurePosixPath(path).relative_to(folder).as_posix() in self._archives[archive]
@@ -173,13 +133,13 @@ class Outside:
 
     def _members(self, archive: str) -> Collection[str]:
         """Names of what an archive holds; none when it is no archive, or too large a one."""
-        with self._opened(archive) as found, tempfile.TemporaryFile() as file:
+        with opened(self._container, archive) as found, tempfile.TemporaryFile() as file:
             if found is None or found[1] is None or found[0].size > _LARGEST_ARCHIVE:
                 return ()
             shutil.copyfileobj(found[1], file)
             try:
-                with zipfile.ZipFile(file) as opened:
-                    return frozenset(opened.namelist())
+                with zipfile.ZipFile(file) as packed:
+                    return frozenset(packed.namelist())
             # What zipfile raises on archives that are made to confuse it.
             except (zipfile.BadZipFile, ValueError, NotImplementedError, struct.error):
                 return ()
@@ -206,10 +166,6 @@ def _has_form(path: str, head: bytes) -> bool:
     if path.endswith(".pyc"):
         return head[2:4] == b"\r\n"
     return b"\0" not in head
-
-
-def _readable(path: str) -> bool:
-    return path.startswith("/") and "\0" not in path and len(path) <= _LONGEST_PATH
 
 
 @cache

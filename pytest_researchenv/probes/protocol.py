@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from pytest_researchenv.hardware import CPU_ONLY, Hardware
-from pytest_researchenv.model import Environment, Repository, Tier, TierResult
+from pytest_researchenv.model import Audit, Environment, Repository, Tier, TierResult
 from pytest_researchenv.sandbox.protocol import Mount, Sandbox
 
 
@@ -61,6 +61,8 @@ class ProbeTask:
         hardware: what there is to run on.
         assets: the read-only volumes with the tier's assets.
         result_of: gives the result of another tier of the same environment, probing it when there is none.
+        audit: what the integrity audit found; None while it is under way, and where nobody asked for one.
+        records: the attempt's folder: what the agent printed and asked for; None where there is none.
     """
 
     environment: Environment
@@ -73,6 +75,8 @@ class ProbeTask:
     hardware: Hardware = CPU_ONLY
     assets: tuple[Mount, ...] = ()
     result_of: Callable[[Tier], TierResult] | None = None
+    audit: Audit | None = None
+    records: Path | None = None
 
 
 class Probe(Protocol):

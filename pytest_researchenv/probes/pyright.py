@@ -98,11 +98,13 @@ class PyrightReport:
         version: pyright's version.
         files: how many files it analysed.
         diagnostics: the imports it could not resolve, in its order.
+        alone: why it saw the tree without the environment; empty when it saw both.
     """
 
     version: str
     files: int
     diagnostics: tuple[Diagnostic, ...]
+    alone: str = ""
 
 
 def analysed(path: str) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_researchenv.model import Environment, Repository, Tier
+from pytest_researchenv.model import Environment, Examination, Repository, Tier
+from pytest_researchenv.report.calibration import claim_facts
 
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ OURS = frozenset(
 )
 
 
-def before_judging(agent: str, repository: Repository, tier: Tier) -> list[tuple[str, object]]:
+def before_judging(agent: str, repository: Repository, tier: Tier | Examination) -> list[tuple[str, object]]:
     """What is known even when judging ends in an error."""
     return _named({"agent": agent, "repository": repository.name, "key": repository.key, "tier": str(tier)})
 
@@ -53,6 +54,7 @@ def judged_properties(judged: Judged) -> list[tuple[str, object]]:
         facts["dataset"] = result.dataset
     if result.findings:
         facts["findings"] = "; ".join(f"{finding.field}: {finding.observed}" for finding in result.findings)
+    facts |= claim_facts(result)
     if judged.notes:
         facts["notes"] = "\n".join(judged.notes)
     for name, value in result.evidence.items():

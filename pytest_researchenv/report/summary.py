@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, final
 
 import pytest
 
-from pytest_researchenv.model import Tier, Verdict
+from pytest_researchenv.model import Examination, Tier, Verdict
+from pytest_researchenv.report.calibration import calibration_line
 from pytest_researchenv.report.properties import PREFIX
 
 
@@ -36,7 +37,7 @@ class Row:
 
     agent: str
     repository: str
-    tier: Tier
+    tier: Tier | Examination
     verdict: Verdict
     emulated: bool = False
 
@@ -56,10 +57,11 @@ class Summary:
 
     def __init__(self, *, spent: Callable[[], float] = lambda: 0.0) -> None:
         self._spent = spent
-        self._rows: dict[tuple[str, str, Tier], Row] = {}
+        self._rows: dict[tuple[str, str, Tier | Examination], Row] = {}
         self._notes: dict[str, None] = {}
         self._stopped: Counter[str] = Counter()
         self._used: dict[tuple[str, str], Mapping[str, str]] = {}
+        self._claims: dict[tuple[str, str], Mapping[str, str]] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take the verdict of a finished test."""
@@ -69,10 +71,14 @@ class Summary:
         if "tier" not in facts or (report.when == "setup" and report.passed) or report.when == "teardown":
             return
         verdict = Verdict(facts.get("verdict", "error")) if report.when == "call" else Verdict.ERROR
-        row = Row(facts["agent"], facts["key"], Tier(facts["tier"]), verdict, facts.get("emulated") == "true")
+        name = facts["tier"]
+        tier = Tier(name) if name in set(Tier) else Examination(name)
+        row = Row(facts["agent"], facts["key"], tier, verdict, facts.get("emulated") == "true")
         self._rows[row.agent, row.repository, row.tier] = row
         self._notes |= dict.fromkeys(facts.get("notes", "").splitlines())
         self._stopped.update(facts.get("stopped", "").splitlines())
+        if row.tier is Tier.C5:
+            self._claims[row.agent, row.repository] = facts
         if "agent_requests" in facts:
             self._used[row.agent, row.repository] = facts
 
@@ -86,6 +92,10 @@ class Summary:
         for agent in dict.fromkeys(agent for agent, _ in self._used):
             facts = [facts for (other, _), facts in self._used.items() if other == agent]
             terminalreporter.write_line(used(agent, facts))
+        for agent in dict.fromkeys(agent for agent, _ in self._claims):
+            of_agent = [facts for (other, _), facts in self._claims.items() if other == agent]
+            if line := calibration_line(agent, of_agent):
+                terminalreporter.write_line(line)
         if (self._used or self._stopped) and (spent := self._spent()):
             terminalreporter.write_line(f"spent in this session, attempts that ended in errors included: ${spent:.4f}")
         for reason, tests in self._stopped.items():

@@ -8,12 +8,12 @@ later versions).
 
 from __future__ import annotations
 
-import base64
 import io
-import json
 import posixpath
 import tarfile
 from typing import TYPE_CHECKING
+
+from pytest_researchenv.sandbox._stat import look
 
 
 if TYPE_CHECKING:
@@ -28,9 +28,6 @@ _FILES = {"/etc/passwd": b"root:x:0:0:root:/root:/bin/sh\n", "/etc/group": b"roo
 _LINK = 1 << 27
 _FIFO_SOCKET_OR_DEVICE = 1 << 25 | 1 << 24 | 1 << 26 | 1 << 21
 
-#: How long the engine may take to look at one path, in seconds.
-_LOOK_S = 60
-
 
 def disarm(api: APIClient, container: str) -> None:
     """Put a plain file where the engine would open something that is none.
@@ -44,21 +41,10 @@ def disarm(api: APIClient, container: str) -> None:
 
 def _special(api: APIClient, container: str, path: str) -> bool:
     """Whether a path leads to a FIFO, a socket or a device."""
-    mode, target = _look(api, container, path)
-    if mode & _LINK:
-        mode, _ = _look(api, container, target)
-    return bool(mode & _FIFO_SOCKET_OR_DEVICE)
-
-
-def _look(api: APIClient, container: str, path: str) -> tuple[int, str]:
-    """Go's mode of a path and where it leads as a link; (0, "") for what the engine cannot open either."""
-    # Not by get_archive: packing looks up owners in the very files in question, and hangs on them, too (tried).
-    url = f"{api.base_url}/v{api.api_version}/containers/{container}/archive"  # docker-py has no call for it.
-    answer = api.head(url, params={"path": path}, timeout=_LOOK_S)
-    if not answer.ok:
-        return 0, ""
-    status = json.loads(base64.b64decode(answer.headers["X-Docker-Container-Path-Stat"]))
-    return int(status["mode"]), str(status["linkTarget"])
+    found = look(api, container, path)
+    if found.mode & _LINK:
+        found = look(api, container, found.link)
+    return bool(found.mode & _FIFO_SOCKET_OR_DEVICE)
 
 
 def _archive(name: str, content: bytes) -> io.BytesIO:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import re
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from docker.utils import parse_repository_tag
 
 from pytest_researchenv.errors import SandboxError
 from pytest_researchenv.sandbox._accounts import disarm
+from pytest_researchenv.sandbox._changes import changes
 from pytest_researchenv.sandbox._check import check_in_files
 from pytest_researchenv.sandbox._config import restored
 from pytest_researchenv.sandbox._disk import DiskWatch, written
@@ -21,7 +23,7 @@ from pytest_researchenv.sandbox._stdin import Feed
 from pytest_researchenv.sandbox._stream import ChunkReader, Pump, Stop, engine_call
 from pytest_researchenv.sandbox.capture import Capture
 from pytest_researchenv.sandbox.labels import Owner
-from pytest_researchenv.sandbox.protocol import CAPTURE_BYTES, Completed, ContainerSpec, Termination
+from pytest_researchenv.sandbox.protocol import CAPTURE_BYTES, Change, Completed, ContainerSpec, Termination
 
 
 if TYPE_CHECKING:
@@ -40,6 +42,9 @@ _KILLED = 137
 
 #: The kernel's count of out-of-memory kills in the container's cgroup: version 1, then 2.
 _OOM_FILES = ("/sys/fs/cgroup/memory/memory.oom_control", "/sys/fs/cgroup/memory.events")
+
+#: Says the engine of more than 255 links; the kernel follows 40.
+_ENDLESS = "evalSymlinksInScope: too many links"
 
 _SIGNALS = range(129, 129 + 64)
 
@@ -201,7 +206,12 @@ class DockerContainer:
                 if "is not running" not in str(error.explanation) and not self._ended():
                     raise SandboxError(f"cannot list the processes of {self._id[:12]}: {error.explanation}") from error
                 return frozenset()
-        return frozenset(int(pid) for (pid,) in answer["Processes"])
+        # Null where the last of them ended while it was looked at.
+        return frozenset(int(pid) for (pid,) in answer["Processes"] or ())
+
+    def changes(self) -> contextlib.AbstractContextManager[Iterator[Change]]:
+        """What differs from its image, one by one."""
+        return changes(self._api, self._id)
 
     def written(self) -> int:
         """Bytes of the files that it has beyond its image; negative when the engine cannot tell."""
@@ -239,13 +249,16 @@ class DockerContainer:
 
     def _archive(self, path: str) -> Generator[bytes] | None:
         try:
-            chunks, _ = self._api.get_archive(self._id, path)
+            # As bytes: docker-py cannot send what is no UTF-8.
+            chunks, _ = self._api.get_archive(self._id, os.fsencode(path))
         except NotFound:
             self._state()  # Raises when it is the container that is not there.
             return None
         except APIError as error:
-            # Answered with 500 where a folder on the way is a file.
-            if "not a directory" not in str(error.explanation):
+            # Answered with 500 where a folder on the way is a file, and where links lead on and on. Between its words
+            # stand paths that the agent chose.
+            said = str(error.explanation).strip()
+            if not (said.endswith("not a directory") or said.startswith(_ENDLESS)):
                 raise
             return None
         return cast("Generator[bytes]", chunks)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
 import posixpath
 import tarfile
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import IO
+
+from pytest_researchenv.sandbox.protocol import ChangeKind
 
 
 __all__ = ["FakeFiles", "Folder", "Link", "Node"]
@@ -96,6 +100,18 @@ class FakeFiles:
             path = posixpath.join(posixpath.dirname(path), node.target)
         raise OSError(f"too many levels of symbolic links: {path}")
 
+    def compared(self, other: FakeFiles) -> dict[str, ChangeKind]:
+        """What differs from other files: by path, in what way. Folders that hold something that differs do, too."""
+        before, after = other._nodes, self._nodes
+        found = {path: ChangeKind.REMOVED for path in before if path not in after}
+        found |= {path: ChangeKind.ADDED for path in after if path not in before}
+        found |= {path: ChangeKind.CHANGED for path, node in after.items() if before.get(path, node) != node}
+        for path in [path for path, kind in found.items() if kind is not ChangeKind.CHANGED]:
+            for parent in PurePosixPath(path).parents:
+                if str(parent) != "/":
+                    found.setdefault(str(parent), ChangeKind.CHANGED)
+        return {_told(path): kind for path, kind in found.items()}
+
     def pack(self, path: str) -> bytes | None:
         """A tar archive of what is at a path, named by its last component; None where there is nothing."""
         top = self._parent_resolved(path)
@@ -134,6 +150,11 @@ class FakeFiles:
             return path
         parent, name = posixpath.split(path)
         return posixpath.join(self.resolve(parent), name)
+
+
+def _told(path: str) -> str:
+    """A path as engines tell it, in JSON: bytes that are no UTF-8 are lost."""
+    return os.fsencode(path).decode(errors="replace")
 
 
 def _add(archive: tarfile.TarFile, name: str, node: Node) -> None:

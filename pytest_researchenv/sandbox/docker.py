@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from docker.errors import ImageNotFound
@@ -13,9 +14,10 @@ from pytest_researchenv.sandbox._check import check_spec
 from pytest_researchenv.sandbox._config import container_options
 from pytest_researchenv.sandbox._container import DockerContainer
 from pytest_researchenv.sandbox._network import join_the_rest, network_options, private_network
+from pytest_researchenv.sandbox._seccomp import filter_options
 from pytest_researchenv.sandbox._stream import engine_call
 from pytest_researchenv.sandbox.labels import Owner
-from pytest_researchenv.sandbox.protocol import ContainerSpec
+from pytest_researchenv.sandbox.protocol import ContainerSpec, Image
 
 
 if TYPE_CHECKING:
@@ -36,6 +38,10 @@ class DockerSandbox:
     def __init__(self, client: DockerClient, owner: Owner) -> None:
         self._client = client
         self._owner = owner
+
+    @cached_property
+    def _filter(self) -> list[str]:
+        return filter_options(self._client.version(), self._client.info())
 
     def create(self, spec: ContainerSpec) -> DockerContainer:
         """Create a hardened container; nothing runs yet.
@@ -58,6 +64,7 @@ class DockerSandbox:
                 self._client.volumes.get(mount.volume)
             options = container_options(spec, configuration, self._owner.labels("container"))
             options |= network_options(self._client.api, spec)
+            options["security_opt"] = [*options["security_opt"], *self._filter]
             made = self._client.containers.create(image["Id"], **options)
         container = DockerContainer(self._client, self._owner, cast("str", made.id), spec)
         try:
@@ -89,6 +96,16 @@ class DockerSandbox:
             except ImageNotFound:
                 return False
         return True
+
+    def find_image(self, image: str) -> Image | None:
+        """What the engine knows of an image; None when it is not there."""
+        with engine_call(f"look for image {image}"):
+            try:
+                known = self._client.images.get(image)
+            except ImageNotFound:
+                return None
+        layers = (known.attrs.get("RootFS") or {}).get("Layers") or []
+        return Image(str(known.id), dict(known.labels), tuple(map(str, layers)))
 
     def image_size(self, image: str) -> int:
         """Size of an image in bytes, layers shared with others included."""

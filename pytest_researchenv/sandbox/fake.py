@@ -17,7 +17,7 @@ from pytest_researchenv.sandbox._fakedriver import FakeDriver, no_driver
 from pytest_researchenv.sandbox._fakefiles import FakeFiles, Folder, Link, Node
 from pytest_researchenv.sandbox._monitor import MONITOR
 from pytest_researchenv.sandbox.capture import Capture
-from pytest_researchenv.sandbox.protocol import CAPTURE_BYTES, Completed, ContainerSpec, Termination
+from pytest_researchenv.sandbox.protocol import CAPTURE_BYTES, Change, Completed, ContainerSpec, Image, Termination
 
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ class _Image:
     files: FakeFiles
     environment: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
+    layers: tuple[str, ...] = ()
 
 
 class FakeSandbox:
@@ -152,6 +153,12 @@ class FakeSandbox:
     def image_exists(self, image: str) -> bool:
         """Whether the image is there."""
         return self._names.get(image, image) in self._images
+
+    def find_image(self, image: str) -> Image | None:
+        """What is known of an image; None when it is not there."""
+        identifier = self._names.get(image, image)
+        known = self._images.get(identifier)
+        return Image(identifier, dict(known.labels), (*known.layers, identifier)) if known else None
 
     def image_size(self, image: str) -> int:
         """Bytes of all its files."""
@@ -282,6 +289,13 @@ class FakeContainer:
         self._check_exists()
         return frozenset({self._pid} if self._running else ())
 
+    @contextlib.contextmanager
+    def changes(self) -> Iterator[Iterator[Change]]:
+        """What differs from its image."""
+        self._check_exists()
+        differing = self._lasting().compared(self._image.files)
+        yield (Change(kind, path) for path, kind in differing.items())
+
     def written(self) -> int:
         """Bytes of its files beyond its image."""
         self._check_exists()
@@ -298,8 +312,9 @@ class FakeContainer:
         if self._running:
             raise SandboxError(f"cannot freeze container {self._id[:12]} as {reference}: it runs. Stop it first.")
         merged = {**self._image.labels, **labels}
+        grown = self._sandbox.find_image(self.spec.image)
         return self._sandbox._store(  # noqa: SLF001 - likewise.
-            reference, _Image(self._lasting(), self._image.environment, merged)
+            reference, _Image(self._lasting(), self._image.environment, merged, grown.layers if grown else ())
         )
 
     def remove(self) -> None:

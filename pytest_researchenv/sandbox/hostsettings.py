@@ -17,6 +17,8 @@ from urllib.parse import unquote, urlsplit
 
 import docker
 
+from pytest_researchenv.gateway.inside.names import named
+from pytest_researchenv.integrity.canaries import OWN_NAMES
 from pytest_researchenv.sandbox._engine import ensure_volume
 from pytest_researchenv.sandbox._hostconfig import CA_VARIABLES, HostConfiguration, apt_settings
 from pytest_researchenv.sandbox.labels import Owner
@@ -183,7 +185,9 @@ class Carried:
         if not folder.is_dir():
             self.note(f"find-links {redact(place)} is not carried: it is not a folder")
             return ""
-        found = [path for path in sorted(folder.iterdir()) if path.name.endswith(_PACKAGES) and path.is_file()]
+        # Our own would give the answers away: recipes and probes are in it.
+        names = (path for path in sorted(folder.iterdir()) if path.name.endswith(_PACKAGES) and not _own(path.name))
+        found = [path for path in names if path.is_file()]
         size = sum(path.stat().st_size for path in found)
         if size > FOLDER_CAP_BYTES:
             self.note(f"find-links {folder} is not carried: {size / 1e9:.1f} GB exceed {FOLDER_CAP_BYTES / 1e9:.1f} GB")
@@ -208,6 +212,10 @@ class Carried:
             self.note(f"{what} {redact(address)} is this host's own address: a container cannot reach it")
             return value if needed else ""
         return value
+
+
+def _own(name: str) -> bool:
+    return named(name, OWN_NAMES) in OWN_NAMES
 
 
 def _local(place: str) -> str:

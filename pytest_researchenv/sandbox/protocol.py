@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -13,9 +13,12 @@ from typing import IO, Protocol
 __all__ = [
     "ALL_DEVICES",
     "Captured",
+    "Change",
+    "ChangeKind",
     "Completed",
     "Container",
     "ContainerSpec",
+    "Image",
     "Join",
     "Limits",
     "Mount",
@@ -211,6 +214,27 @@ class Completed:
         return shlex.join(self.argv)
 
 
+class ChangeKind(StrEnum):
+    """In what way a path of a container differs from its image."""
+
+    ADDED = "A"
+    CHANGED = "C"
+    REMOVED = "D"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One path in which a container differs from its image.
+
+    Attributes:
+        kind: in what way.
+        path: absolute; bytes of names that are no UTF-8 may be U+FFFD.
+    """
+
+    kind: ChangeKind
+    path: str
+
+
 class Container(Protocol):
     """One container, from creation to removal. Every method raises `SandboxError` when the engine refuses."""
 
@@ -278,6 +302,13 @@ class Container(Protocol):
         May be called from another thread while `run` waits.
         """
 
+    def changes(self) -> AbstractContextManager[Iterator[Change]]:
+        """What differs from its image, one by one, in any order: content, kind or mode changed, added, or removed.
+
+        A folder counts as changed when something in it is added or removed. Of one that was removed or replaced by
+        something else, what was in it need not be named. Where things are mounted counts as added, too.
+        """
+
     def written(self) -> int:
         """Bytes of the files that it has beyond its image; negative when the engine cannot tell."""
 
@@ -293,6 +324,21 @@ class Container(Protocol):
 
     def remove(self) -> None:
         """Remove it with its processes and anonymous volumes. Removing twice is no error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """What the engine knows of an image.
+
+    Attributes:
+        id: the engine's id: a digest of its content and configuration.
+        labels: its labels.
+        layers: digests of its file system's layers, the lowest first.
+    """
+
+    id: str
+    labels: Mapping[str, str]
+    layers: tuple[str, ...]
 
 
 class Sandbox(Protocol):
@@ -315,6 +361,9 @@ class Sandbox(Protocol):
 
     def image_exists(self, image: str) -> bool:
         """Whether the image is there, locally."""
+
+    def find_image(self, image: str) -> Image | None:
+        """What the engine knows of an image; None when it is not there."""
 
     def image_size(self, image: str) -> int:
         """Size of an image in bytes, layers shared with others included."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.gateway.opening import Gateways
@@ -21,7 +22,11 @@ from pytest_researchenv.sandbox.reaper import reap
 from pytest_researchenv.sandbox.tools import ensure_tools
 
 
-__all__ = ["CUDA_IMAGE", "docker_engine"]
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+
+__all__ = ["CUDA_IMAGE", "docker_engine", "judging_engine"]
 
 #: Where agents start on CUDA, unless the user chose: the published benchmark's target (arXiv 2603.06739).
 CUDA_IMAGE = "nvidia/cuda:12.4.1-devel-ubuntu22.04"
@@ -63,6 +68,34 @@ def docker_engine(run: str, *, image: str, accelerator: str, say: Callable[[str]
         gateway=Gateways(client, sandbox, owner, host, say),
         hardware=hardware,
         volume_of=partial(ensure_asset, client, owner=owner, image=base.image, say=say),
+    )
+
+
+def judging_engine(
+    client: DockerClient, owner: Owner, *, image: str, accelerator: str, say: Callable[[str], None]
+) -> Engine:
+    """Make ready what probes need to judge an environment that is there: nothing is built, pulled or fetched for it.
+
+    Args:
+        client: the engine; whoever opened it closes it.
+        owner: on whose behalf containers are made.
+        image: any image that is there.
+        accelerator: `cuda` or `cpu`.
+        say: called with what takes a while.
+
+    Raises:
+        ImageError: the tool volume is not there, and could not be made.
+    """
+    sandbox = DockerSandbox(client, owner)
+    return Engine(
+        sandbox=sandbox,
+        base_image=image,
+        base_key="",
+        mounts=(),
+        environment={},
+        tools=ensure_tools(client, owner=owner, image=image, say=say),
+        hardware=_hardware(sandbox, image, accelerator),
+        volume_of=partial(ensure_asset, client, owner=owner, image=image, say=say),
     )
 
 

@@ -1,8 +1,11 @@
 """The pyramid of runtime verification, one test per tier."""
+# researchenvbench canary b5329c5e-d1ad-45b0-9a24-bc76284a2ae4
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+import pytest
 
 from pytest_researchenv import check
 
@@ -39,3 +42,9 @@ def test_c4_multi_gpu_execution(c4: Judged) -> None:
 def test_c5_capability_hallucination(c5: Judged) -> None:
     """The self-report claims nothing that does not hold."""
     check(c5)
+
+
+@pytest.mark.integrity
+def test_integrity(integrity: Judged) -> None:
+    """Nothing in the environment is made to look like what it is not."""
+    check(integrity)

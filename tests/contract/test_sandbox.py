@@ -320,6 +320,21 @@ def test_images_can_be_looked_for_and_removed(engine: Engine, container: Contain
     assert not engine.sandbox.image_exists(snapshot)
 
 
+def test_an_image_tells_what_it_grew_from(engine: Engine, container: Container, snapshot: str) -> None:
+    """Its id, the labels that it was frozen with, and its base image's layers below its own."""
+    container.stop()
+    image = container.freeze(snapshot, labels={"researchenv.attempt": "mine"})
+
+    base, found = engine.sandbox.find_image(engine.image), engine.sandbox.find_image(snapshot)
+
+    assert base is not None
+    assert found is not None
+    assert (found.id, found.labels["researchenv.attempt"]) == (image, "mine")
+    assert found.layers[: len(base.layers)] == base.layers
+    assert found.layers != base.layers
+    assert engine.sandbox.find_image("researchenv-test-a:no-such") is None
+
+
 def test_a_missing_image_is_named(engine: Engine) -> None:
     """A container from an image that is not there is refused with its name; nothing is pulled."""
     with pytest.raises(ImageError, match="researchenv-test-a:no-such"):

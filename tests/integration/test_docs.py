@@ -75,11 +75,11 @@ def missing_line(shown: list[str], printed: str) -> str | None:
 def workplace(tmp_path: Path, docker_client: DockerClient) -> Iterator[Path]:
     """An empty folder; what was frozen from there is removed in the end."""
     yield tmp_path
-    for record in tmp_path.rglob("environment.json"):
-        docker_client.images.remove(json.loads(record.read_text())["image"], force=True)
+    for image in {json.loads(record.read_text())["image"] for record in tmp_path.rglob("environment.json")}:
+        docker_client.images.remove(image, force=True)
 
 
-@pytest.mark.parametrize("name", ["add-your-own-repository.md"])
+@pytest.mark.parametrize("name", ["add-your-own-repository.md", "verify.md"])
 def test_a_page_does_what_it_says(name: str, workplace: Path) -> None:
     """Every fenced block of the page is a file or a session, and every session ends and prints as it shows."""
     for block in blocks_of((DOCS / name).read_text()):

@@ -49,7 +49,7 @@ pathlib.Path(sys.argv[1], "answer").write_text(needed.ANSWER)
 """
 ORACLE = """
 python3 -m venv --without-pip /opt/env
-echo 'ANSWER = "42"' > "$(/opt/env/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/needed.py"
+echo "$PWD/vendor" > "$(/opt/env/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/needed.pth"
 report /opt/env/bin/python venv /opt/env
 """
 OUTAGE = '''
@@ -80,8 +80,9 @@ class Workplace:
         self.plugins = plugins
         suite = folder / "mine"
         for name in ("first", "second"):
-            (suite / name / "tree").mkdir(parents=True)
+            (suite / name / "tree/vendor").mkdir(parents=True)
             (suite / name / "tree/run.py").write_text(RUN)
+            (suite / name / "tree/vendor/needed.py").write_text('ANSWER = "42"\n')
             (suite / name / "repo.toml").write_text(f'name = "owner/{name}"\n[source]\npath = "tree"\n{TIERS}')
             (suite / name / "oracle.sh").write_text(ORACLE)
         (suite / "suite.toml").write_text('name = "mine"\ndescription = "for a test"\n')

@@ -62,6 +62,10 @@ def test_oracle_passes_and_noop_fails_what_needs_something(first: Ran) -> None:
         "C1 noop-plain": "passed",
         "C0 noop-needy": "failure",
         "C1 noop-needy": "failure",
+        "integrity oracle-plain": "passed",
+        "integrity oracle-needy": "passed",
+        "integrity noop-plain": "passed",
+        "integrity noop-needy": "passed",
     }, first.text
 
 
@@ -121,7 +125,7 @@ def test_a_run_that_is_continued_does_only_what_is_missing(fresh: Run) -> None:
     twice = fresh("--researchenv-run=mine", "-k", "plain")
 
     folder = once.folder / "researchenv-results/mine/oracle/tiny/plain/attempt-001"
-    assert twice.outcomes == {"C0 oracle-plain": "passed", "C1 oracle-plain": "passed"}
+    assert twice.tiers == {"C0 oracle-plain": "passed", "C1 oracle-plain": "passed"}
     assert sorted(path.name for path in folder.glob("C?-*.json")) == ["C0-001.json", "C1-001.json"]
 
 
@@ -169,7 +173,7 @@ def test_a_false_report_fails_c5_alone(fresh: Run, tmp_path: Path, honest: bool)
     ran = fresh("-k", "plain")
 
     c5 = "passed" if honest else "failure"
-    assert ran.outcomes == {"C0 oracle-plain": "passed", "C1 oracle-plain": "passed", "C5 oracle-plain": c5}, ran.text
+    assert ran.tiers == {"C0 oracle-plain": "passed", "C1 oracle-plain": "passed", "C5 oracle-plain": c5}, ran.text
     assert honest or "python_version: claimed" in ran.text
 
 
@@ -207,7 +211,7 @@ def test_a_worker_that_dies_costs_one_test(fresh: Run, tmp_path: Path) -> None:
 
     assert (tmp_path / "died").exists(), ran.text
     assert "crashed while running" in ran.text
-    judged = {name: outcome for name, outcome in ran.outcomes.items() if name != "C0 oracle-needy"}
+    judged = {name: outcome for name, outcome in ran.tiers.items() if name != "C0 oracle-needy"}
     assert judged == {
         "C1 oracle-needy": "passed",
         "C0 oracle-plain": "passed",

@@ -29,7 +29,7 @@ from pytest_researchenv.model import (
 from pytest_researchenv.probes.c1 import C1Probe
 from pytest_researchenv.probes.protocol import ProbeTask, Tree
 from pytest_researchenv.sandbox.docker import DockerContainer, DockerSandbox
-from pytest_researchenv.sandbox.protocol import ContainerSpec, Limits, Mount, Termination
+from pytest_researchenv.sandbox.protocol import ContainerSpec, Image, Limits, Mount, Termination
 
 
 if TYPE_CHECKING:
@@ -67,6 +67,10 @@ class Limited:
     def image_exists(self, image: str) -> bool:
         """Whether the image is there."""
         return self.sandbox.image_exists(image)
+
+    def find_image(self, image: str) -> Image | None:
+        """What is known of the image."""
+        return self.sandbox.find_image(image)
 
     def image_size(self, image: str) -> int:
         """Size of an image."""

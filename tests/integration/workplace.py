@@ -50,10 +50,10 @@ class Ran:
         found: dict[str, str] = {}
         for tests in JUnitXml.fromfile(str(self.folder / "out.xml")):
             for case in tests:
-                tier, ident = re.fullmatch(r"test_(c\d)_.*\[(.*)\]", case.name).groups()  # type: ignore[union-attr]
+                tier, ident = _judged(case.name)
                 outcome = str(case.result[0]._tag) if case.result else "passed"
                 if outcome != "skipped":
-                    found[f"{tier.upper()} {ident}"] = outcome
+                    found[f"{tier} {ident}"] = outcome
         return found
 
     @property
@@ -62,11 +62,16 @@ class Ran:
         found: dict[str, dict[str, str]] = {}
         for tests in JUnitXml.fromfile(str(self.folder / "out.xml")):
             for case in tests:
-                tier, ident = re.fullmatch(r"test_(c\d)_.*\[(.*)\]", case.name).groups()  # type: ignore[union-attr]
+                tier, ident = _judged(case.name)
                 properties = [item for group in case.iterchildren(Properties) for item in group]  # type: ignore[no-untyped-call] # its stubs say less than it does
                 values = {str(item.name).removeprefix("researchenv_"): str(item.value) for item in properties}
-                found[f"{tier.upper()} {ident}"] = values
+                found[f"{tier} {ident}"] = values
         return found
+
+    @property
+    def tiers(self) -> dict[str, str]:
+        """The outcomes of the six tiers alone."""
+        return {name: outcome for name, outcome in self.outcomes.items() if not name.startswith("integrity")}
 
     def attempts(self) -> list[str]:
         """Every attempt's folder, relative to the results."""
@@ -117,3 +122,11 @@ class Workplace:
         for record in (path for root in self.folders for path in root.rglob("environment.json")):
             with suppress(ImageNotFound):
                 self.client.images.remove(json.loads(record.read_text())["image"], force=True)
+
+
+def _judged(name: str) -> tuple[str, str]:
+    """Of a test's name, what was judged and whose: `C0`, `oracle-plain`."""
+    found = re.fullmatch(r"test_(?:(c\d)_.*|(integrity))\[(.*)\]", name)
+    if found is None:
+        raise ValueError(f"no test of a suite: {name}")
+    return (found[1] or "").upper() or found[2], found[3]

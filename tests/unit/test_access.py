@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from pytest_researchenv.access import OWN_NAMES, Access, shown
+from pytest_researchenv.access import Access, shown
 from pytest_researchenv.agents.protocol import Needs
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.gateway.hosts import USUAL_HOSTS, hosts_in
 from pytest_researchenv.gateway.protocol import Api, Auth, Budget, ModelService, Reach
+from pytest_researchenv.integrity.canaries import OWN_NAMES, canaries_of
+from pytest_researchenv.model import PathSource, Repository
 from pytest_researchenv.sandbox.fake import FakeSandbox
 from pytest_researchenv.sandbox.protocol import Mount
 from pytest_researchenv.settings import AgentSettings
@@ -76,12 +78,25 @@ def test_the_allowlist_is_the_usual_hosts_the_labs_and_the_users() -> None:
     assert request is not None
     assert set(request.allow) == {*USUAL_HOSTS, "mirror.lab.example:8443", "data.example"}
     assert request.deny == OWN_NAMES
+    assert request.canaries == tuple(canaries_of())
     assert request.budget == Budget(max_cost_usd=2.0)
     assert request.key is not None
     assert "sk-something" not in repr(request)
     open_ = access().request(Needs(service=SERVICE), host, max_cost_usd=None, labels={})
     assert open_ is not None
     assert open_.allow == ()
+
+
+def test_what_must_not_come_in_is_known_by_the_repositorys_suite_too(tmp_path: Path) -> None:
+    """A user's own suite has its own canary."""
+    (tmp_path / "suite.toml").write_text('name = "mine"\ncanary = "mine canary 1234567890"\n')
+    repository = Repository("one", PathSource("."), folder=str(tmp_path / "one"))
+    needs = Needs(reach=Reach.ALLOWLIST)
+
+    request = access().request(needs, engine(), max_cost_usd=None, labels={}, repository=repository)
+
+    assert request is not None
+    assert set(request.canaries) == {*canaries_of(), "mine canary 1234567890"}
 
 
 def test_options_decide_for_agents_that_are_told_what_to_do_alone() -> None:

@@ -18,8 +18,9 @@ from typing import ClassVar
 
 import pytest
 
-from pytest_researchenv import _sdist
-from pytest_researchenv._sdist import _configured, _index, unpack
+from pytest_researchenv import _packageindex
+from pytest_researchenv._packageindex import _configured, _index
+from pytest_researchenv._sdist import unpack
 from pytest_researchenv.errors import SourceError
 from pytest_researchenv.model import PypiSource, Repository
 from pytest_researchenv.source import fetch
@@ -89,7 +90,7 @@ def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[Index]:
         for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
             monkeypatch.delenv(name)
         # As where there is no pip, which takes 0.5 s to answer; one test below asks it.
-        monkeypatch.setattr(_sdist, "_pip_configuration", _sdist._environment)
+        monkeypatch.setattr(_packageindex, "_pip_configuration", _packageindex._environment)
         monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
         monkeypatch.setenv("PIP_INDEX_URL", content.url)
         monkeypatch.setenv("PIP_EXTRA_INDEX_URL", "file:///nowhere/simple")
@@ -170,18 +171,19 @@ def test_pips_configuration_is_read_with_and_without_pip(
         monkeypatch.setenv("PATH", str(tmp_path))
         monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
 
-    configuration = _sdist._pip_configuration()
+    configuration = _packageindex._pip_configuration()
 
     assert configuration["index-url"] == "https://env.example/simple"
     assert configuration.get("proxy") == ("http://p.example" if pip == "module" else None)
 
 
 def test_pips_own_order_of_settings_holds() -> None:
-    """The environment goes before a command's section, and that before the global one; local indexes are left out."""
+    """The environment goes before a command's section, and that before the global one; local folders are kept apart."""
     listing = (
         ":env:.index-url='https://env.example/simple'\n"
         "global.cert='/etc/ca.pem'\n"
         "global.extra-index-url='file:///srv/simple\\nhttps://extra.example/simple'\n"
+        "global.find-links='/srv/wheels file:///srv/more%20wheels https://links.example'\n"
         "global.index-url='https://global.example/simple'\n"
         "install.proxy='http://proxy.example:3128'\n"
         "list.format='json'\n"
@@ -190,6 +192,9 @@ def test_pips_own_order_of_settings_holds() -> None:
     index = _index(_configured(listing))
 
     assert index.urls == ("https://env.example/simple", "https://extra.example/simple")
+    assert index.local == (Path("/srv/simple"),)
+    assert index.links == (Path("/srv/wheels"), Path("/srv/more wheels"))
+    assert index.pages == ("https://links.example",)
     assert (index.certificate, index.proxy) == ("/etc/ca.pem", "http://proxy.example:3128")
     assert _index({"no-index": "1", "index-url": "https://env.example/simple"}).urls == ()
 

@@ -36,10 +36,11 @@ def test_an_environment_comes_back_as_it_was_stored(tmp_path: Path) -> None:
     attempt = Store(tmp_path, "r").begin("oracle", "x", "session")
     environment = _environment(attempt.key)
 
-    attempt.save_environment(environment)
+    kept = attempt.save_environment(environment)
 
-    assert Store(tmp_path, "r").attempts("oracle", "x")[0].environment() == environment
-    assert load_environment(attempt.folder) == environment
+    assert Store(tmp_path, "r").attempts("oracle", "x")[0].environment() == kept
+    assert load_environment(attempt.folder) == kept
+    assert replace(kept, records={}, seal="") == environment
 
 
 def test_attempts_are_numbered_and_none_is_overwritten(tmp_path: Path) -> None:
@@ -77,7 +78,7 @@ def test_every_result_of_a_tier_is_kept_in_order(tmp_path: Path) -> None:
         log.touch()
         attempt.save_result(log, result)
 
-    assert attempt.results(Tier.C1) == results
+    assert [replace(result, seal="") for result in attempt.results(Tier.C1)] == results
     assert attempt.results(Tier.C0) == []
 
 

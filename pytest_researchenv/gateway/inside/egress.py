@@ -1,18 +1,18 @@
-"""The add-on for the port to the outside: which hosts may be asked for what, and what was asked."""
+"""The add-on for the port to the outside: who may be asked for what, what was asked, and what may not come in."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 import socket
-import time
-from dataclasses import dataclass, field
 from typing import Any
 
 from mitmproxy import http  # type: ignore[import-not-found,unused-ignore]
 
 from .connections import Connections
 from .events import Reporter
+from .names import named
+from .passage import OWN_NAME, OWN_TEXT, Passage, in_parts, readable
 from .policy import VERSIONS, bypassed, public_address, split_host
 from .settings import EgressSettings
 
@@ -23,23 +23,20 @@ _PRIVATE = "its name has an address that is not in the public internet"
 
 _PORTS = {"http": 80, "https": 443}
 
+#: A length of more digits is none.
+_DIGITS = 16
+
 #: What a method can be (RFC 9110), of a sensible length.
 _METHOD = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,32}")
 
 #: Requests that are reported: an agent could send more without end, and fill the harness's memory.
 _REPORTS = 50_000
 
+#: Of those that belong to the benchmark itself, apart: they must not drown in others.
+_OWN_REPORTS = 1000
 
-@dataclass(slots=True)
-class _Passage:
-    """One request to the outside."""
-
-    method: str
-    host: str
-    path: str
-    at: float = field(default_factory=time.time)
-    up: int = 0
-    down: int = 0
+#: Addresses that are remembered since their answers were cut.
+_CUT = 1000
 
 
 class EgressProxy:
@@ -55,8 +52,9 @@ class EgressProxy:
         self._settings = settings
         self._reporter = reporter
         self._connections = connections
-        self._passages: dict[str, _Passage] = {}
-        self._reported = 0
+        self._passages: dict[str, Passage] = {}
+        self._reported = self._told = 0
+        self._cut: set[tuple[str, str]] = set()
 
     # --- Hooks of the proxy ---------------------------------------------------------------------------------
 
@@ -68,12 +66,12 @@ class EgressProxy:
         if not self._settings.targets.permits_tunnel(request.host, request.port):
             reason = "the host is not on this attempt's list"
         elif self._settings.targets.denied(request.host, ""):
-            reason = "it belongs to the benchmark itself"
+            reason = OWN_NAME
         elif request.http_version not in VERSIONS:
             reason = f"{request.http_version} is not available here"
         if reason:
             host = _named("https", request.host, request.port)
-            self._refuse(flow, _Passage("CONNECT", host, ""), reason)
+            self._refuse(flow, Passage("CONNECT", host, ""), reason)
         else:
             flow.response = None
 
@@ -84,10 +82,11 @@ class EgressProxy:
         flow.response = _unchecked()
         request = flow.request
         host, port = request.host, request.port
-        passage = _Passage(request.method, _named(request.scheme, host, port), request.path.partition("?")[0])
+        passage = Passage(request.method, _named(request.scheme, host, port), request.path.partition("?")[0])
         if flow.error:
             return
-        if reason := self._objection(request, host, port):
+        reason = OWN_TEXT if passage.address in self._cut else self._objection(request, host, port)
+        if reason:
             self._refuse(flow, passage, reason)
             return
         self._passages[flow.id] = passage
@@ -107,23 +106,37 @@ class EgressProxy:
             return
         # Other ways to the same host (HTTP/3) would not come through here.
         flow.response.headers.pop("alt-svc", None)
+        length = flow.response.headers.get("content-length", "")
+        known = length.isdecimal() and len(length) < _DIGITS and "transfer-encoding" not in flow.response.headers
+        told = int(length) if known else None
+        if passage.answer_begins(self._settings.canaries, told):
+            return
 
-        def count(chunk: bytes) -> list[bytes]:
-            passage.down += len(chunk)
-            return [chunk] if chunk else []
+        def look(chunk: bytes) -> list[bytes]:
+            if passage.passes(chunk):
+                return [chunk] if chunk else []
+            self._cut_off(flow, passage)
+            return []
 
-        flow.response.stream = count
+        flow.response.stream = look
 
     def response(self, flow: Any) -> None:  # noqa: ANN401 - likewise
         """An answer is complete."""
-        if passage := self._passages.pop(flow.id, None):
-            self._report(passage, allowed=True, status=flow.response.status_code)
+        passage = self._passages.get(flow.id)
+        if passage is None:
+            return
+        if not flow.response.stream and not passage.passes(flow.response.raw_content or b""):
+            self._refuse(flow, self._forget(flow, passage), passage.cut)
+            return
+        self._passages.pop(flow.id)
+        self._report(passage, allowed=True, status=flow.response.status_code)
 
     def error(self, flow: Any) -> None:  # noqa: ANN401 - likewise
         """A request or its answer broke off."""
         if passage := self._passages.pop(flow.id, None):
             status = flow.response.status_code if flow.response is not None else None
-            self._report(passage, allowed=_PRIVATE not in str(flow.error.msg), status=status)
+            reason = _PRIVATE if _PRIVATE in str(flow.error.msg) else ""
+            self._report(passage, allowed=not reason, status=status, reason=reason)
 
     async def server_connect(self, data: Any) -> None:  # noqa: ANN401 - likewise
         """A connection to the outside is about to be opened."""
@@ -146,25 +159,34 @@ class EgressProxy:
 
     def _objection(self, request: Any, host: str, port: int) -> str:  # noqa: ANN401 - likewise
         """Why a request may not pass; empty where it may. What counts is the host that it would really reach."""
-        targets = self._settings.targets
         if request.http_version not in VERSIONS or not _METHOD.fullmatch(request.method):
             return "its first line is none of HTTP/1.1"
-        if not targets.permits(request.scheme, host, port):
+        if not self._settings.targets.permits(request.scheme, host, port):
             return "the host is not on this attempt's list"
-        for named in (request.headers.get("host", ""), request.authority):
-            name, named_port = split_host(named.lower())
-            if named and (name, named_port or _PORTS.get(request.scheme)) != (host.lower().rstrip("."), port):
+        for other in (request.headers.get("host", ""), request.authority):
+            name, other_port = split_host(other.lower())
+            if other and (name, other_port or _PORTS.get(request.scheme)) != (host.lower().rstrip("."), port):
                 return "its Host header names another host"
         if len(request.headers.get_all("host")) > 1:
             return "it has more than one Host header"
-        if piece := targets.denied(host, request.path):
-            return f"it belongs to the benchmark itself ({piece})"
-        return ""
+        piece = self._own(request, host)
+        return f"{OWN_NAME} ({piece})" if piece else ""
+
+    def _own(self, request: Any, host: str) -> str:  # noqa: ANN401 - likewise
+        """What of the benchmark's own a request names; empty for nothing."""
+        deny = self._settings.targets.deny
+        # Some servers take an address from a header as well.
+        values = (value.decode("latin-1") for _, value in request.headers.fields)
+        held = (piece for value in values if (piece := named(value, deny)) in deny)
+        return self._settings.targets.denied(host, request.path) or next(held, "")
 
     def _prepare(self, flow: Any, host: str, port: int) -> None:  # noqa: ANN401 - likewise
         request = flow.request
-        for name in ("proxy-authorization", "proxy-connection"):
+        parts = () if in_parts(request.path) else ("range", "if-range")
+        for name in ("proxy-authorization", "proxy-connection", "te", *parts):
             request.headers.pop(name, None)
+        if codings := request.headers.get("accept-encoding"):
+            request.headers["accept-encoding"] = readable(codings)
         request.authority = ""
         if request.http_version == "HTTP/1.0":
             request.headers["connection"] = "close"
@@ -193,16 +215,35 @@ class EgressProxy:
         # An address on the list was put there as an address.
         return _is_address(host) and any(targets.permits(scheme, host, port) for scheme in _PORTS)
 
-    def _refuse(self, flow: Any, passage: _Passage, reason: str) -> None:  # noqa: ANN401 - likewise
+    def _refuse(self, flow: Any, passage: Passage, reason: str) -> None:  # noqa: ANN401 - likewise
         host = self._reporter.text(passage.host, 300)
         text = f"The request to {host} was refused: {reason}.\n"
         flow.response = http.Response.make(403, text, {"Content-Type": "text/plain", "Connection": "close"})
-        self._report(passage, allowed=False, status=None)
+        self._report(passage, allowed=False, status=None, reason=reason)
 
-    def _report(self, passage: _Passage, *, allowed: bool, status: int | None) -> None:
-        self._reported += 1
-        if self._reported > _REPORTS:
-            return
+    def _cut_off(self, flow: Any, passage: Passage) -> None:  # noqa: ANN401 - likewise
+        """Pass on nothing more of an answer: its client learns that it broke off, as it does when a line breaks."""
+        if self._passages.get(flow.id) is passage:
+            self._forget(flow, passage)
+            self._report(passage, allowed=False, status=flow.response.status_code, reason=passage.cut)
+            self._connections.drop(flow.client_conn)
+
+    def _forget(self, flow: Any, passage: Passage) -> Passage:  # noqa: ANN401 - likewise
+        """An answer must not come in, and neither must a part of it later."""
+        self._passages.pop(flow.id)
+        if len(self._cut) < _CUT:
+            self._cut.add(passage.address)
+        return passage
+
+    def _report(self, passage: Passage, *, allowed: bool, status: int | None, reason: str = "") -> None:
+        if reason.startswith((OWN_NAME, OWN_TEXT)):
+            self._told += 1
+            if self._told > _OWN_REPORTS:
+                return
+        else:
+            self._reported += 1
+            if self._reported > _REPORTS:
+                return
         self._reporter.send(
             "egress",
             at=passage.at,
@@ -213,6 +254,7 @@ class EgressProxy:
             status=status,
             bytes_up=passage.up,
             bytes_down=passage.down,
+            reason=self._reporter.text(reason, 300),
         )
 
 

@@ -10,9 +10,9 @@ import ipaddress
 import json
 import re
 from dataclasses import dataclass
-from urllib.parse import unquote
 
 from .meter import Problem
+from .names import named
 
 
 __all__ = [
@@ -228,10 +228,7 @@ class Allowlist:
 
     def denied(self, host: str, path: str) -> str:
         """What is refused in a URL: a piece of `deny`, or a repository without its name; empty for nothing."""
-        url = _normal(f"{host}{path}")
-        if self.deny and _BY_NUMBER.match(url):
-            return "a repository by its number"
-        return next((piece for piece in self.deny if piece and _normal(piece) in url), "")
+        return named(f"{host}{path}", self.deny)
 
 
 def _matches(pattern: str, scheme: str, name: str, port: int) -> bool:
@@ -259,20 +256,6 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-#: GitHub serves a repository under its number as well, in which no name stands. As `_normal` writes it.
-_BY_NUMBER = re.compile(r"api-github-com-?(:\d+)?/.*?repositories/+\d")
-
-
-def _normal(text: str) -> str:
-    """Lower case, decoded however often it was encoded, with the separators of package names alike (PEP 503)."""
-    for _ in range(5):
-        decoded = unquote(text)
-        if decoded == text:
-            break
-        text = decoded
-    return re.sub(r"[-_.]+", "-", text.lower())
 
 
 def bypassed(host: str, direct: tuple[str, ...]) -> bool:

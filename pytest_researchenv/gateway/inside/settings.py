@@ -123,6 +123,7 @@ class EgressSettings:
         via: proxy on the way out.
         direct: hosts that are reached without it; `*` for all.
         credential: value of Proxy-Authorization for it; empty for none.
+        canaries: texts by which answers are known that must not come in.
     """
 
     targets: Allowlist
@@ -130,6 +131,7 @@ class EgressSettings:
     via: Via | None = None
     direct: tuple[str, ...] = ()
     credential: str = field(default="", repr=False)
+    canaries: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +193,7 @@ def _egress(given: dict[str, Any], credential: str) -> EgressSettings:
         private=Allowlist(tuple(given["private"]), ()),
         via=_via(given["via"]),
         direct=tuple(given["direct"]),
+        canaries=tuple(given["canaries"]),
     )
 
 

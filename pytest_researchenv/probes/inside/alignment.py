@@ -12,7 +12,7 @@ What is computed: a generator x -> (1103515245 x + 12345) mod 2^31, started at t
 time gives the entry (x >> 16) mod 16. The first 32*32 entries are the matrix A, row by row, the next are B; the value
 is A B + A. All numbers on the way are integers below 2^14, so that every float format that frameworks multiply in (TF32
 and bfloat16 with float32 sums included) is exact.
-"""
+"""  # pytest-researchenv canary febcbe79-36b0-4284-b305-e27b1a79d212
 
 from __future__ import annotations
 

@@ -2,22 +2,33 @@
 
 Runs in a throw-away container by the interpreter that is judged: standard library only, Python 3.8 and newer.
 
-    python claims.py NONCE
+    python -I -S -B claims.py FIRST SECOND PYTHON
+    PYTHON -B claims.py SECOND
 
-Prints two lines of the nonce, a space, and a JSON object: one before torch is touched, one after, since importing it
-may end the process.
-"""
+The first question is put without site folders, start-up hooks and variables, so that nothing but the interpreter
+itself answers. Its process then becomes that of the second, which knows no other nonce than its own: whatever site
+folders bring along, and whatever torch does when it is imported, cannot answer the first once more.
+
+An answer is a line of the nonce, a space, and a JSON object. Importing torch may end the process, so that the second
+may be missing.
+"""  # pytest-researchenv canary febcbe79-36b0-4284-b305-e27b1a79d212
 
 from __future__ import annotations
 
 import json
+import os
 import sys
-from importlib.metadata import PackageNotFoundError, version
 
 
-def main(nonce: str) -> None:
-    """Print both answers."""
-    _say(nonce, {"python_version": sys.version.split()[0], "executable": sys.executable, "metadata": _metadata()})
+#: Most records of one distribution that are named.
+_MOST_RECORDS = 4
+
+
+def main(nonce: str, following: str = "", python: str = "") -> None:
+    """Answer the first question and go on to the second, or answer the second."""
+    if following:
+        _say(nonce, {"python_version": sys.version.split()[0], "executable": sys.executable})
+        os.execv(python, [python, "-B", __file__, following])  # noqa: S606 - no shell is wanted
     _say(nonce, _torch())
 
 
@@ -25,20 +36,21 @@ def _say(nonce: str, answer: dict[str, object]) -> None:
     print(f"\n{nonce} {json.dumps(answer)}", flush=True)
 
 
-def _metadata() -> str | None:
-    """Version of torch as its installer recorded it."""
-    try:
-        return version("torch")
-    except PackageNotFoundError:
-        return None
-
-
 def _torch() -> dict[str, object]:
-    answer: dict[str, object] = {"torch_version": None, "error": "", "cuda_available": False, "gpu_count": 0}
+    answer: dict[str, object] = {
+        "torch_version": None,
+        "error": "",
+        "cuda_available": False,
+        "gpu_count": 0,
+        "file": "",
+        "records": [],
+    }
     try:
         import torch  # type: ignore[import-not-found] # noqa: PLC0415 - may be missing, which is an answer
 
         answer["torch_version"] = str(torch.__version__)
+        answer["file"] = str(getattr(torch, "__file__", None) or "")
+        answer["records"] = _records()
         answer["cuda_available"] = bool(torch.cuda.is_available())
         answer["gpu_count"] = int(torch.cuda.device_count())
     except BaseException as error:  # noqa: BLE001 - a broken torch raises anything at all, SystemExit too
@@ -46,5 +58,17 @@ def _torch() -> dict[str, object]:
     return answer
 
 
+def _records() -> list[str]:
+    """Where installers recorded a torch: paths of `.dist-info` and `.egg-info`, to be read from outside."""
+    from importlib.metadata import distributions  # noqa: PLC0415 - not for the first question
+
+    found: list[str] = []
+    for distribution in distributions(name="torch"):
+        path = str(getattr(distribution, "_path", "") or "")
+        if path and path not in found:
+            found.append(path)
+    return found[:_MOST_RECORDS]
+
+
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:4])

@@ -10,7 +10,7 @@ object.
 
 Finders and installed distributions are other people's code and files. What cannot be asked or read is passed over and
 named in the answer, as Python itself works on beside a broken distribution.
-"""
+"""  # pytest-researchenv canary febcbe79-36b0-4284-b305-e27b1a79d212
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Importing compiled extensions, with errors that say what is wrong: missing, or built for something else.
 
 They are told by the files that are there and by the loader's words. Importing this imports the standard library alone.
-"""
+"""  # pytest-researchenv canary febcbe79-36b0-4284-b305-e27b1a79d212
 
 from __future__ import annotations
 

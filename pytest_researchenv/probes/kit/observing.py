@@ -1,4 +1,5 @@
 """Ways to look on while a repository's code works, and to let a model learn something small."""
+# pytest-researchenv canary febcbe79-36b0-4284-b305-e27b1a79d212
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Importing it imports the standard library alone: what the environment lacks must fail where the repository needs it.
 Inputs are made here, from seeds, and written below the output folder; nothing is downloaded.
-"""
+"""  # pytest-researchenv canary febcbe79-36b0-4284-b305-e27b1a79d212
 
 from __future__ import annotations
 

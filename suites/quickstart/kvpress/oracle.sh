@@ -1,5 +1,7 @@
 # A known-good recipe for kvpress 0.5.5, run by bash in the repository folder as root.
 #
+# quickstart canary 569aaf7d-14da-4161-9027-b7039039a2dd
+#
 # torch comes from wherever the host's package settings lead: a CPU wheel where a find-links folder offers one
 # ("2.13.0+cpu" satisfies "==2.13.0" and sorts above it), the index's default build otherwise.
 environment=/opt/venv/kvpress

@@ -24,7 +24,7 @@ CANARY = "sk-canary-5f0e1c9a7b3d4286"
 #: What sets up the repository `needy`, and reports honestly.
 NEEDY = (
     "python3 -m venv --without-pip /opt/needy",
-    'echo "ANSWER = 42" > "$(/opt/needy/bin/python -c \'import sysconfig; print(sysconfig.get_path("purelib"))\')/tinydep.py"',  # noqa: E501
+    "pip --python /opt/needy/bin/python install --no-index /workspace/needy/vendor/tinydep-1.0-py3-none-any.whl",
     """/opt/needy/bin/python - <<'END'
 import json, platform, sys
 names = ("torch_version", "cuda_available", "gpu_count", "ddp_expected_ok", "notes")

@@ -50,7 +50,8 @@ def outside(docker_client: DockerClient, docker_sandbox: DockerSandbox, base_ima
     """A host with TLS, and a proxy."""
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as writer:
-        writer.add(_INSIDE / "outside.py", "outside/outside.py")
+        for name in ("outside.py", "bodies.py"):
+            writer.add(_INSIDE / name, f"outside/{name}")
     archive.seek(0)
     said = bytearray()
     spec = ContainerSpec(base_image, argv=("python3", "/outside/outside.py"), network=Network.OPEN)

@@ -57,7 +57,8 @@ def test_a_container_is_hardened(docker_client: DockerClient, docker_sandbox: Do
     host = found["HostConfig"]
     assert host["CapDrop"] == ["ALL"]
     assert sorted(host["CapAdd"]) == ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"]
-    assert host["SecurityOpt"] == ["no-new-privileges"]
+    assert host["SecurityOpt"][0] == "no-new-privileges"
+    assert not [option for option in host["SecurityOpt"] if "unconfined" in option]
     assert not host["Privileged"]
     assert (host["Memory"], host["MemorySwap"]) == (300 * 1024**2, 300 * 1024**2)
     assert (host["NanoCpus"], host["PidsLimit"], host["ShmSize"]) == (500_000_000, 77, 5 * 1024**2)

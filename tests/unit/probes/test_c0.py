@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,17 @@ import pytest
 
 from pytest_researchenv.errors import ImageError, InfrastructureError, SandboxError
 from pytest_researchenv.model import (
+    Audit,
     Cause,
     Environment,
     EnvironmentKey,
+    Examination,
+    ImportPolicy,
     PathSource,
     Repository,
     SelfReport,
     Tier,
+    TierResult,
     TierSpec,
     Verdict,
 )
@@ -177,24 +181,47 @@ HEAP = b"FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        (raising(FakeTimeoutError), r"timed out after 1800 s: no verdict\. Set a longer timeout_s in \[tiers\.C0\]"),
-        (raising(FakeOutOfMemoryError), "limit of 16 GiB: no verdict"),
+        (raising(FakeTimeoutError), r"timed out after 1800 s: set a longer timeout_s in \[tiers\.C0\]"),
+        (raising(FakeOutOfMemoryError), "limit of 16 GiB: give the container engine's host more memory"),
         (lambda: (134, HEAP), r"NODE_OPTIONS = \"--max-old-space-size"),
     ],
 )
 def test_pyrights_own_limits_are_nobodys_verdict(
     tmp_path: Path, fault: Callable[[], tuple[int, bytes]], words: str
 ) -> None:
-    """A large good environment needs more than the bare base image; the message says which limit to raise."""
+    """Where the tree alone takes more than there is, the message says which limit to raise."""
     (tmp_path / "a.py").touch()
     sandbox = FakeSandbox()
     sandbox.program(PYTHON, interpreter)
-    task = task_on(sandbox, tmp_path, report=SelfReport(python_path=PYTHON))
-    healthy = 0, answer().encode()
-    sandbox.program(NODE, lambda files, _argv, _environment: fault() if files.node(BROKEN_MARK) == b"" else healthy)
+    sandbox.program(NODE, lambda _files, _argv, _environment: fault())
 
     with pytest.raises(InfrastructureError, match=words):
-        C0Probe().judge(task)
+        C0Probe().judge(task_on(sandbox, tmp_path, report=SelfReport(python_path=PYTHON)))
+    assert not sandbox.containers
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [raising(FakeTimeoutError), raising(FakeOutOfMemoryError), lambda: (134, HEAP)],
+    ids=["time", "memory", "heap"],
+)
+def test_what_takes_more_than_there_is_is_judged_without_it(
+    tmp_path: Path, fault: Callable[[], tuple[int, bytes]]
+) -> None:
+    """A large good environment is not accused, and no agent turns a failure into an error: the interpreter says."""
+    (tmp_path / "a.py").write_text("import thing\n")
+    sandbox = FakeSandbox()
+    sandbox.program(PYTHON, interpreter)
+    task = task_on(sandbox, tmp_path, report=SelfReport(python_path=PYTHON))
+    bare = 1, answer(diagnostic('Import "thing" could not be resolved')).encode()
+    sandbox.program(NODE, lambda files, _argv, _environment: fault() if files.node(BROKEN_MARK) == b"" else bare)
+
+    result = C0Probe().judge(task)
+
+    assert (result.verdict, result.cause) == (Verdict.FAILED, Cause.MISSING_IMPORTS)
+    assert result.reason == "1 of 1 imports missing: thing"
+    assert result.evidence["published_ratio"] == "unknown"
+    assert str(result.evidence["published_selection"]).startswith("pyright")
     assert not sandbox.containers
 
 
@@ -403,6 +430,33 @@ def test_whatever_an_interpreter_prints_makes_a_result_that_can_be_stored(tmp_pa
     assert result.reason.isprintable()
     assert result.decisive.isprintable()
     json.dumps(asdict(result), ensure_ascii=False).encode()
+
+
+@pytest.mark.parametrize(("exempt", "own"), [(False, False), (True, False), (False, True)])
+def test_what_the_audit_found_not_to_be_genuine_is_missing(tmp_path: Path, *, exempt: bool, own: bool) -> None:
+    """Pyright and the interpreter both find it; what the suite exempts and what the tree has itself is left alone."""
+    (tmp_path / "a.py").write_text("import b\nimport json\n")
+    if own:
+        (tmp_path / "b.py").touch()
+    sandbox = FakeSandbox()
+    sandbox.program(PYTHON, knowing)
+    sandbox.program(NODE, lambda _files, _argv, _environment: (0, answer(files=9).encode()))
+    task = task_on(sandbox, tmp_path, report=SelfReport(python_path=PYTHON))
+    policy = ImportPolicy(unsatisfiable={"b": "for another system"} if exempt else {})
+    task = replace(
+        task,
+        environment=replace(task.environment, image=sandbox.add_image("with-b", {"/x/b.py": b""})),
+        repository=replace(task.repository, imports=policy),
+    )
+    audit = Audit(TierResult(Examination.INTEGRITY, Verdict.FAILED), modules={"b": "/x/b.py is nobody's", "c": "\x1b"})
+
+    before, after = C0Probe().judge(task), C0Probe().judge(replace(task, audit=audit))
+
+    assert before.verdict is Verdict.PASSED, before.reason
+    assert after.verdict is (Verdict.PASSED if exempt or own else Verdict.FAILED)
+    if not exempt and not own:
+        assert after.reason == "1 of 2 imports missing: b (not genuine: /x/b.py is nobody's)"
+    assert after.evidence["unsatisfiable"] == (["b"] if exempt else [])
 
 
 def test_the_published_figure_is_recorded_beside_the_verdict(tmp_path: Path) -> None:

@@ -6,126 +6,30 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pytest_researchenv.errors import SandboxError
-from pytest_researchenv.hardware import CPU_ONLY, Accelerator, Device, Hardware
+from pytest_researchenv.hardware import Accelerator, Hardware
 from pytest_researchenv.model import (
     NO_SELF_REPORT,
     Cause,
-    Environment,
-    EnvironmentKey,
     Finding,
     FindingKind,
-    PathSource,
-    Repository,
-    SelfReport,
+    Outcome,
     Tier,
     TierResult,
     Verdict,
 )
 from pytest_researchenv.probes import c5
-from pytest_researchenv.probes.c5 import C5Probe
 from pytest_researchenv.probes.claimed import false_version, version_word
-from pytest_researchenv.probes.protocol import ProbeTask, Tree
-from pytest_researchenv.sandbox.fake import FakeDriver, FakeFiles, FakeSandbox, FakeTimeoutError, Folder, Link
-from pytest_researchenv.sandbox.protocol import Mount
+from pytest_researchenv.sandbox.fake import FakeFiles, FakeTimeoutError, Folder, Link
+from tests.unit.probes.claimworld import PYTHON, World, on_devices, torch
 
 
-PYTHON = "/opt/venv/bin/python"
 CLAIMS = Path(c5.__file__).parent / "inside" / "claims.py"
-DEVICES = tuple(Device(index, f"GPU-{index}", "H200", 10**11, (9, 0)) for index in range(2))
-CUDA = Hardware(Accelerator.CUDA, DEVICES, "570.0", (12, 8))
-
-
-@dataclass
-class World:
-    """An environment to judge, and what it answers."""
-
-    python_version: str = "3.11.2"
-    metadata: str | None = "2.13.0"
-    torch: Mapping[str, object] | None = field(
-        default_factory=lambda: {
-            "torch_version": "2.13.0+cpu",
-            "error": "",
-            "cuda_available": False,
-            "gpu_count": 0,
-        }
-    )
-    code: int = 0
-    hardware: Hardware = CPU_ONLY
-    given: int = 0
-    frameworks: tuple[str, ...] = ("torch",)
-    refusal: str = ""
-    c4: TierResult | SandboxError | None = None
-    files: dict[str, object] = field(default_factory=lambda: {PYTHON: b"ELF"})
-
-    def judge(self, *, problem: str = "", **claims: object) -> TierResult:
-        """Judge a self-report with these claims; with a problem there is none."""
-        sandbox = FakeSandbox(self.driver())
-        base = sandbox.add_image("base")
-        image = sandbox.add_image("snapshot", self.files)  # type: ignore[arg-type] # nodes of the fake
-        sandbox.program("/bin/sh", lambda _files, _argv, _environment: (0, b""))
-        sandbox.program(lambda argv: "claims.py" in "".join(argv), self.answer)
-        report = SelfReport(**{"python_path": PYTHON, **claims})  # type: ignore[arg-type] # by name
-        environment = Environment(
-            key=EnvironmentKey("run", "agent", "project", 1),
-            image=image,
-            base_image=base,
-            workdir="/workspace/project",
-            report=None if problem else report,
-            report_problem=problem,
-            changed=(),
-            inputs={},
-            telemetry={},
-            ended="exited with code 0",
-            created="",
-            devices=self.given,
-        )
-        task = ProbeTask(
-            environment=environment,
-            repository=Repository("project", PathSource("."), frameworks=self.frameworks),
-            tree=Tree(Path("/nowhere"), (), "digest"),
-            sandbox=sandbox,
-            tools=Mount("unused", "/unused"),
-            log=len,
-            settings={},
-            hardware=self.hardware,
-            result_of=self.result_of if self.c4 else None,
-        )
-        result = C5Probe().judge(task)
-        assert not sandbox.containers, "every container is removed"
-        return result
-
-    def driver(self) -> FakeDriver | None:
-        """What gives containers devices."""
-        driver = FakeDriver(self.hardware.devices) if self.hardware.devices else None
-        if driver:
-            driver.refusal = self.refusal
-        return driver
-
-    def answer(self, _files: FakeFiles, argv: tuple[str, ...], _environment: Mapping[str, str]) -> tuple[int, bytes]:
-        """Print both lines, as the script does."""
-        first = {"python_version": self.python_version, "executable": argv[0], "metadata": self.metadata}
-        lines = [f"{argv[-1]} {json.dumps(answer)}" for answer in (first, self.torch) if answer]
-        return self.code, "\n".join(["noise", *lines]).encode()
-
-    def result_of(self, tier: Tier) -> TierResult:
-        """Only C4 is ever asked for."""
-        assert tier is Tier.C4
-        if isinstance(self.c4, SandboxError):
-            raise self.c4
-        assert self.c4
-        return self.c4
-
-
-def on_devices(seen: int, *, given: int = 2, **changes: object) -> World:
-    """A world with two devices, in which torch sees so many."""
-    torch = {"torch_version": "2.13.0+cu128", "error": "", "cuda_available": seen > 0, "gpu_count": seen}
-    return replace(World(torch=torch, hardware=CUDA, given=given), **changes)  # type: ignore[arg-type] # by name
 
 
 def texts(result: TierResult, name: str) -> str:
@@ -165,7 +69,8 @@ def test_an_honest_report_passes_and_every_claim_is_recorded() -> None:
     assert result.emulated
     assert "torch_version" in texts(result, "holds")
     assert "gpu_count: claimed 0; the CPU stands in" in texts(result, "inconclusive")
-    assert result.evidence["torch_version"] == "2.13.0+cpu"
+    assert result.evidence["torch_version"] == "2.13.0+cu128"
+    assert [claim.outcome for claim in result.claims].count(Outcome.INCONCLUSIVE) == 2
 
 
 # --- path -------------------------------------------------------------------------------------------------
@@ -199,8 +104,8 @@ def test_a_link_is_judged_by_what_it_runs() -> None:
     ("answer", "observed"),
     [
         (lambda _files, _argv, _environment: (126, b"permission denied"), "permission denied"),
-        (lambda _files, argv, _environment: (0, argv[-1].encode() + b" {}"), "no Python"),
-        (lambda _files, argv, _environment: (0, argv[-1].encode() + b" not json"), "no Python"),
+        (lambda _files, argv, _environment: (0, argv[-3].encode() + b" {}"), "no Python"),
+        (lambda _files, argv, _environment: (0, argv[-3].encode() + b" not json"), "no Python"),
         (lambda _files, _argv, _environment: (0, b""), "nothing printed"),
     ],
     ids=["denied", "fields missing", "no JSON", "silent"],
@@ -280,18 +185,18 @@ def test_a_false_version_names_claim_and_observation_with_its_local_tag() -> Non
 
     assert result.findings == (
         Finding(FindingKind.VERSION, "python_version", '"3.12.1"', "3.11.2"),
-        Finding(FindingKind.VERSION, "torch_version", '"2.5.0"', "2.13.0+cpu"),
+        Finding(FindingKind.VERSION, "torch_version", '"2.5.0"', "2.13.0+cu128"),
     )
-    assert 'torch_version: claimed "2.5.0", observed 2.13.0+cpu' in result.reason
+    assert 'torch_version: claimed "2.5.0", observed 2.13.0+cu128' in result.reason
 
 
 def test_a_torch_that_cannot_be_imported_is_no_torch() -> None:
     """Whatever its installer recorded."""
-    torch = {"torch_version": None, "error": "OSError: libtorch.so", "cuda_available": False, "gpu_count": 0}
-    result = World(torch=torch).judge(torch_version="2.13.0")
+    broken = torch(torch_version=None, error="OSError: libtorch.so")
+    result = World(torch=broken).judge(torch_version="2.13.0")
 
     assert result.findings[0].observed == "torch cannot be imported: OSError: libtorch.so"
-    assert World(torch=torch).judge(torch_version=None).findings == ()
+    assert World(torch=broken).judge(torch_version=None).findings == ()
 
 
 def test_a_torch_whose_import_ends_the_process_is_no_torch() -> None:
@@ -300,6 +205,31 @@ def test_a_torch_whose_import_ends_the_process_is_no_torch() -> None:
 
     assert [finding.field for finding in result.findings] == ["torch_version"]
     assert "signal 11" in result.findings[0].observed
+
+
+@pytest.mark.parametrize("count", [-1, 10**7, 10**4000], ids=["negative", "large", "huge"])
+def test_a_number_of_devices_that_is_none_is_no_answer(count: int) -> None:
+    """What cannot be meant is not recorded, compared or shown."""
+    result = on_devices(2, torch=torch(count)).judge(gpu_count=2)
+
+    assert result.findings[0].observed == "torch cannot be imported: it exited with code 0 over it"
+    assert result.evidence["gpu_count"] == 0
+
+
+@pytest.mark.parametrize(("world", "hidden"), [(World(), True), (on_devices(2), False)], ids=["none", "two"])
+def test_devices_are_hidden_where_none_was_given(world: World, *, hidden: bool) -> None:
+    """An engine may give devices to containers of images that ask for them: that would look like a forged answer."""
+    seen: list[Mapping[str, str]] = []
+    answer = world.answer
+
+    def watched(files: FakeFiles, argv: tuple[str, ...], environment: Mapping[str, str]) -> tuple[int, bytes]:
+        seen.append(environment)
+        return answer(files, argv, environment)
+
+    world.answer = watched  # type: ignore[assignment, method-assign] # of this one
+    world.judge()
+
+    assert [environment.get("CUDA_VISIBLE_DEVICES") for environment in seen] == ["" if hidden else None]
 
 
 # --- capabilities -----------------------------------------------------------------------------------------
@@ -365,8 +295,7 @@ def test_who_was_given_no_device_and_says_so_claims_no_less() -> None:
 @pytest.mark.parametrize(("frameworks", "said"), [(("jax",), "jax"), ((), "uses none")])
 def test_another_framework_is_not_judged_by_torch(frameworks: tuple[str, ...], said: str) -> None:
     """Where the repository uses jax alone, or another runtime, nothing can be said of what that would see."""
-    torch = {"torch_version": None, "error": "No module named 'torch'", "cuda_available": False, "gpu_count": 0}
-    world = on_devices(0, torch=torch, frameworks=frameworks)
+    world = on_devices(0, torch=torch(torch_version=None, error="No module named 'torch'"), frameworks=frameworks)
 
     assert said in texts(world.judge(cuda_available=True), "inconclusive")
     assert world.judge(cuda_available=True, torch_version="2.0").findings
@@ -421,16 +350,19 @@ cuda = SimpleNamespace(is_available=lambda: True, device_count=lambda: 3)
 """
 
 
-def _answers(path: Path) -> tuple[int, list[dict[str, object]]]:
-    done = subprocess.run(
-        [sys.executable, str(CLAIMS), "NONCE"],
-        check=False,
-        capture_output=True,
-        text=True,
-        env={"PYTHONPATH": str(path)},
-    )
-    lines = [line for line in done.stdout.splitlines() if line.startswith("NONCE ")]
-    return done.returncode, [json.loads(line.removeprefix("NONCE ")) for line in lines]
+def _asked(path: Path) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-I", "-S", "-B", str(CLAIMS), "FIRST", "SECOND", sys.executable]
+    return subprocess.run(argv, check=False, capture_output=True, text=True, env={"PYTHONPATH": str(path)})
+
+
+def _answers(path: Path) -> tuple[int, list[dict[str, object]], list[dict[str, object]]]:
+    done = _asked(path)
+
+    def told(nonce: str) -> list[dict[str, object]]:
+        lines = [line for line in done.stdout.splitlines() if line.startswith(f"{nonce} ")]
+        return [json.loads(line.removeprefix(f"{nonce} ")) for line in lines]
+
+    return done.returncode, told("FIRST"), told("SECOND")
 
 
 @pytest.mark.parametrize(
@@ -446,21 +378,46 @@ def test_the_script_survives_any_torch(tmp_path: Path, torch: str, wanted: dict[
     """Whatever importing torch does short of ending the process, there are two answers on lines of their own."""
     (tmp_path / "torch.py").write_text(torch)
 
-    code, answers = _answers(tmp_path)
+    code, (interpreter,), (seen,) = _answers(tmp_path)
 
     assert code == 0
-    assert len(answers) == 2
-    assert answers[0]["executable"] == sys.executable
+    assert interpreter == {"python_version": sys.version.split()[0], "executable": sys.executable}
     for name, value in wanted.items():
-        got = answers[1][name]
-        assert got == value or (name == "error" and str(got).startswith(str(value)))
+        assert seen[name] == value or (name == "error" and str(seen[name]).startswith(str(value)))
 
 
 def test_the_script_says_what_it_knows_before_torch_ends_the_process(tmp_path: Path) -> None:
     """The first answer is out before torch is touched."""
     (tmp_path / "torch.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
 
-    code, answers = _answers(tmp_path)
+    code, first, second = _answers(tmp_path)
 
     assert code != 0
-    assert [answer["python_version"] for answer in answers] == [sys.version.split()[0]]
+    assert [answer["python_version"] for answer in first] == [sys.version.split()[0]]
+    assert second == []
+
+
+def test_no_start_up_hook_has_a_part_in_the_version(tmp_path: Path) -> None:
+    """What Python runs by itself runs after the first answer: it changes nothing of it, and does not know its nonce."""
+    spoil = "import sys; sys.version = '2.7.18'; print('HOOK', open('/proc/self/cmdline').read(), sys.orig_argv)"
+    (tmp_path / "sitecustomize.py").write_text(spoil)
+    (tmp_path / "json.py").write_text(f'{spoil}\ndef dumps(_): return \'{{"python_version": "2.7.18"}}\'')
+
+    done = _asked(tmp_path)
+
+    assert done.stdout.count("HOOK") == 2
+    assert done.stdout.count("FIRST") == 1
+    assert f'FIRST {{"python_version": "{sys.version.split()[0]}"' in done.stdout
+
+
+def test_where_torch_is_recorded_is_told(tmp_path: Path) -> None:
+    """Every record that the interpreter finds, to be read from outside: not what it makes of them."""
+    (tmp_path / "torch.py").write_text(THREE_DEVICES)
+    for name in ("torch-1.0.dist-info", "torch-0.9.egg-info"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "torch-1.0.dist-info/METADATA").write_text("Name: torch\nVersion: 1.0\n")
+
+    _, _, (seen,) = _answers(tmp_path)
+
+    assert seen["file"] == str(tmp_path / "torch.py")
+    assert seen["records"] == [str(tmp_path / "torch-1.0.dist-info"), str(tmp_path / "torch-0.9.egg-info")]

@@ -82,6 +82,31 @@ def test_a_damaged_or_hostile_record_of_variables_counts_as_nothing(state: bytes
     assert _found(nodes, "/opt/c/bin/python").variables == {}
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "LD_PRELOAD",
+            "LD_AUDIT",
+            "LD_LIBRARY_PATH",
+            "PYTHONPATH",
+            "PYTHONHOME",
+            "PYTHONSTARTUP",
+            "PYTHONPYCACHEPREFIX",
+        ),
+        *("PYTHONUSERBASE", "PYTHON_GIL", "PYTHONSAFEPATH", "BASH_ENV", "ENV", "NODE_OPTIONS", "NODE_PATH", "PERL5OPT"),
+        *("RUBYOPT", "GCONV_PATH", "OPENSSL_CONF", "COVERAGE_PROCESS_START", "COV_CORE_SOURCE", "PYTEST_PLUGINS"),
+        *("CUDA_INJECTION64_PATH", "OMP_TOOL_LIBRARIES", "GLIBC_TUNABLES", "GIT_EXEC_PATH", "RESEARCHENV_OUT", "PATH"),
+    ],
+)
+def test_no_recorded_variable_runs_something_first(name: str) -> None:
+    """Nor says where modules and libraries are: an environment has to find its own."""
+    state = json.dumps({"env_vars": {name: "/opt/evil", "OMP_SCHEDULE": "static", "PATHS": "x", "ENVIRONMENT": "y"}})
+    nodes = {"/opt/c/conda-meta/history": b"", "/opt/c/conda-meta/state": state.encode()}
+
+    assert _found(nodes, "/opt/c/bin/python").variables == {"OMP_SCHEDULE": "static", "PATHS": "x", "ENVIRONMENT": "y"}
+
+
 def test_recorded_variables_do_not_change_the_world() -> None:
     """What the world fixes stays fixed."""
     state = json.dumps({"env_vars": {"HOME": "/evil", "PYTHONHASHSEED": "7", "CUDA_VISIBLE_DEVICES": "0"}}).encode()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import threading
 from collections.abc import Iterable
 
@@ -129,3 +131,43 @@ def test_a_look_that_ends_late_kills_nothing() -> None:
 
     assert not watch.full
     assert not kills
+
+
+class Answer:
+    """What the engine says of a path."""
+
+    ok = True
+
+    def __init__(self, size: int) -> None:
+        status = json.dumps({"name": "hosts", "size": size, "mode": 420, "linkTarget": ""})
+        self.headers = {"X-Docker-Container-Path-Stat": base64.b64encode(status.encode()).decode()}
+
+
+class Api:
+    """Tells of one container, and of the files that it mounts into it."""
+
+    base_url, api_version = "http+docker://localhost", "1.41"
+
+    def __init__(self, size: int, own: int) -> None:
+        self._size = size
+        self._own = own
+
+    def containers(self, **_: object) -> list[dict[str, int]]:
+        """One container."""
+        return [{"SizeRw": self._size}]
+
+    def head(self, url: str, *, params: dict[str, str], timeout: float) -> Answer:
+        """One of its files."""
+        assert url == "http+docker://localhost/v1.41/containers/c/archive"
+        assert params["path"].startswith("/etc/")
+        assert timeout
+        return Answer(self._own)
+
+
+@pytest.mark.parametrize(
+    ("size", "own", "counted"),
+    [(0, 200, 0), (5000, 200, 5000), (0, 50_000_000, 150_000_000), (7, 70_000, 210_007), (-1, 50_000_000, -1)],
+)
+def test_the_engines_own_files_count_when_somebody_fills_them(size: int, own: int, counted: int) -> None:
+    """They lie on its host's disk, and in no size that it tells; a size that it cannot tell stays unknown."""
+    assert _disk.written(Api(size, own), "c") == counted  # type: ignore[arg-type] # only what is asked of it

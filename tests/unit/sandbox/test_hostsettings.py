@@ -211,6 +211,17 @@ def test_only_packages_leave_a_folder(tmp_path: Path) -> None:
     assert result.environment["UV_FIND_LINKS"] == f"{inside},https://wheels.example/x"
 
 
+@pytest.mark.parametrize("name", ["pytest_researchenv-0.1.0-py3-none-any.whl", "Pytest-ResearchEnv-0.1.0.tar.gz"])
+def test_our_own_distribution_stays_on_the_host(tmp_path: Path, name: str) -> None:
+    """Recipes and probes are in it: it would be handed to every agent."""
+    for other in (name, "pytest-9.0-py3-none-any.whl"):
+        (tmp_path / other).write_text(other)
+
+    result = carried({"PIP_FIND_LINKS": str(tmp_path)})
+
+    assert [Path(path).name for path in result.files] == ["pytest-9.0-py3-none-any.whl"]
+
+
 def test_a_folder_above_the_cap_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A huge folder is not copied; the note says its size and the limit."""
     monkeypatch.setattr(hostsettings, "FOLDER_CAP_BYTES", 10)

@@ -10,7 +10,7 @@ context and cache, which kvpress logs at level DEBUG, must show that half of the
 
 The right answers are computed on the CPU, so that nothing but kvpress touches an accelerator. C4 has `--device=auto`,
 which spreads the layers of the model over the devices; two of them at least must have held some.
-"""
+"""  # quickstart canary 569aaf7d-14da-4161-9027-b7039039a2dd
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ learns which words are invented. The trainer saves the model when it gets better
 loads what was saved, and must point at exactly the invented word of an answer that was in neither set.
 
 Neither the trainer nor the command line is told a device: they take CUDA where there is one.
-"""
+"""  # quickstart canary 569aaf7d-14da-4161-9027-b7039039a2dd
 
 from __future__ import annotations
 

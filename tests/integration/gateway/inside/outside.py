@@ -1,4 +1,4 @@
-"""Plays the outside: a host with TLS on port 8443, and a proxy with a password on port 3128.
+"""Plays the outside: a host with TLS on port 8443 and without on 8080, and a proxy with a password on port 3128.
 
 Prints a line for each request that the proxy got, and `everything listens` once it is ready. The certificate lies
 beside it as `cert.pem`.
@@ -15,20 +15,54 @@ import subprocess
 import threading
 from pathlib import Path
 
+import bodies  # type: ignore[import-not-found]  # it lies beside
+
 
 HERE = Path(__file__).parent
 LOGIN = "Basic " + base64.b64encode(b"lab:proxy-password-canary").decode()
 
 
 class Secure(http.server.BaseHTTPRequestHandler):
-    """Answers with the path that it was asked for."""
+    """Answers with the path that it was asked for, or with what `bodies.py` makes for it."""
 
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
         """Answer."""
-        content = f"secure {self.path}".encode()
+        if self.path.startswith("/git/"):
+            self._git(b"")
+        elif self.path.startswith(("/whole/", "/chunked/", "/long/", "/clean/", "/asked")):
+            self._made()
+        else:
+            self._send({}, f"secure {self.path}".encode())
+
+    def do_POST(self) -> None:
+        """Answer what Git asks."""
+        self._git(self.rfile.read(int(self.headers.get("Content-Length", "0"))))
+
+    def _git(self, body: bytes) -> None:
+        path, _, query = self.path.removeprefix("/git").partition("?")
+        # Behind the name of the repository.
+        path = path[path.index("/", 1) :]
+        self._send(*bodies.git(self.command, path, query, dict(self.headers), body))
+
+    def _made(self) -> None:
+        headers, pieces, length = bodies.made(self.path, dict(self.headers))
         self.send_response(200)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        told = ("Transfer-Encoding", "chunked") if length is None else ("Content-Length", str(length))
+        self.send_header(*told)
+        self.end_headers()
+        for piece in pieces:
+            self.wfile.write(piece if length is not None else b"%x\r\n%s\r\n" % (len(piece), piece))
+        if length is None:
+            self.wfile.write(b"0\r\n\r\n")
+
+    def _send(self, headers: dict[str, str], content: bytes) -> None:
+        self.send_response(200)
+        for name, value in headers.items():
+            self.send_header(name, value)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
@@ -101,6 +135,8 @@ def main() -> None:
     context.load_cert_chain(HERE / "cert.pem", HERE / "key.pem")
     secure.socket = context.wrap_socket(secure.socket, server_side=True)
     threading.Thread(target=secure.serve_forever, daemon=True).start()
+    plain = http.server.ThreadingHTTPServer(("0.0.0.0", 8080), Secure)  # noqa: S104 - likewise
+    threading.Thread(target=plain.serve_forever, daemon=True).start()
     proxy = http.server.ThreadingHTTPServer(("0.0.0.0", 3128), Proxy)  # noqa: S104 - likewise
     print("everything listens", flush=True)
     proxy.serve_forever()

@@ -1,0 +1,62 @@
+"""Which paths of a snapshot are as the base image has them."""
+
+from __future__ import annotations
+
+import bisect
+import posixpath
+from collections.abc import Iterable
+from typing import final
+
+from pytest_researchenv.errors import UnknownChangesError
+from pytest_researchenv.sandbox.protocol import Change, ChangeKind
+
+
+__all__ = ["Layer"]
+
+#: Changes beyond which everything counts as changed: memory is for something better then.
+_MOST = 300_000
+
+
+@final
+class Layer:
+    """What the engine says that an agent's layer changed, for asking what it did not.
+
+    Args:
+        changes: what it changed; where that is not known, or too much, everything counts as changed.
+    """
+
+    def __init__(self, changes: Iterable[Change]) -> None:
+        self._kinds: dict[str, ChangeKind] | None = {}
+        try:
+            for change in changes:
+                self._kinds[change.path] = change.kind
+                if len(self._kinds) > _MOST:
+                    self._kinds = None
+                    break
+        except UnknownChangesError:
+            self._kinds = None
+        self._sorted = sorted(self._kinds or ())
+
+    def untouched(self, path: str) -> bool:
+        """Whether what is at a path without links is what the base image has there.
+
+        A folder above it that counts as changed may be another one, or a link: who follows a path looks at each of its
+        folders, and those that count as changed are looked at in the snapshot.
+        """
+        # Of names that are no UTF-8 the engine's record has something else.
+        if self._kinds is None or not path.isascii() or path in self._kinds:
+            return False
+        above = posixpath.dirname(path)
+        while above != "/":
+            if self._kinds.get(above, ChangeKind.CHANGED) is not ChangeKind.CHANGED:
+                return False
+            above = posixpath.dirname(above)
+        return True
+
+    def untouched_below(self, folder: str) -> bool:
+        """Whether a folder and everything below it is what the base image has there."""
+        if not self.untouched(folder):
+            return False
+        prefix = f"{folder.rstrip('/')}/"
+        place = bisect.bisect_left(self._sorted, prefix)
+        return place == len(self._sorted) or not self._sorted[place].startswith(prefix)

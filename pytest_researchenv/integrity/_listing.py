@@ -1,0 +1,85 @@
+"""Everything below a folder, kept on disk: a hostile folder has millions of entries."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import final
+
+from pytest_researchenv.integrity.protocol import KEPT_BYTES, Entry, Kind
+
+
+__all__ = ["Listing"]
+
+_TABLE = """
+    CREATE TABLE entries
+    (path BLOB PRIMARY KEY, kind TEXT, mode INT, size INT, link BLOB, sha256 TEXT, content BLOB, head BLOB, canary TEXT)
+"""
+_ADD = "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_ALL = "SELECT * FROM entries ORDER BY rowid"
+_ONE = "SELECT * FROM entries WHERE path = ?"
+_WITHOUT = "SELECT path FROM entries WHERE kind = ? AND size <= ? AND content IS NULL"
+
+_Row = tuple[bytes, str, int, int, bytes, str, bytes | None, bytes, str]
+
+
+@final
+class Listing:
+    """Entries by path, in the order in which they came."""
+
+    def __init__(self) -> None:
+        # Of no name: SQLite keeps it in memory while it is small, and then in a file that only it can find.
+        self._entries = sqlite3.connect("", isolation_level=None)
+        weakref.finalize(self, self._entries.close)
+        for statement in ("PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF", _TABLE):
+            self._entries.execute(statement)
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Every entry, with the content that was kept."""
+        for row in self._entries.execute(_ALL):
+            yield _entry(row)
+
+    def add(self, entry: Entry) -> None:
+        """Add an entry, or put it in place of the one that has its path."""
+        self._entries.execute(
+            _ADD,
+            (
+                os.fsencode(entry.path),
+                entry.kind.value,
+                entry.mode,
+                entry.size,
+                os.fsencode(entry.link),
+                entry.sha256,
+                entry.content,
+                entry.head,
+                entry.canary,
+            ),
+        )
+
+    def find(self, path: str) -> Entry | None:
+        """What is at a path."""
+        row = self._entries.execute(_ONE, (os.fsencode(path),)).fetchone()
+        return None if row is None else _entry(row)
+
+    def add_link(self, path: str, other: str) -> None:
+        """Add another name of something that came before, which is all that an archive's hard links name."""
+        if (first := self.find(other)) is not None:
+            self.add(replace(first, path=path))
+
+    def without(self, keep: Callable[[str], bool], most: int) -> list[str]:
+        """Paths of files whose content is wanted and not here; one more than `most` at most."""
+        found: list[str] = []
+        for (raw,) in self._entries.execute(_WITHOUT, (Kind.FILE.value, KEPT_BYTES)):
+            if keep(path := os.fsdecode(raw)):
+                found.append(path)
+            if len(found) > most:
+                break
+        return found
+
+
+def _entry(row: _Row) -> Entry:
+    path, kind, mode, size, link, sha256, content, head, canary = row
+    return Entry(os.fsdecode(path), Kind(kind), mode, size, os.fsdecode(link), sha256, content, head, canary)

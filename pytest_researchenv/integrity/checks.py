@@ -1,0 +1,46 @@
+"""Everything that the audit looks at."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from pytest_researchenv.integrity.answers import answers
+from pytest_researchenv.integrity.distributions import distributions
+from pytest_researchenv.integrity.hooks import hooks
+from pytest_researchenv.integrity.interpreter import interpreter
+from pytest_researchenv.integrity.places import places
+from pytest_researchenv.integrity.profiles import profiles
+from pytest_researchenv.integrity.protocol import Check, Signs, Snapshot
+from pytest_researchenv.integrity.published import PublishedRecords
+from pytest_researchenv.integrity.shadows import shadows
+from pytest_researchenv.integrity.system import system
+from pytest_researchenv.integrity.tree import tracked
+from pytest_researchenv.probes.protocol import ProbeTask
+
+
+__all__ = ["all_checks"]
+
+
+def all_checks(cache: Path) -> tuple[Check, ...]:
+    """Return the checks of an audit.
+
+    Args:
+        cache: folder in which what the package index says of distributions is kept.
+    """
+    return (
+        tracked,
+        interpreter,
+        system,
+        hooks,
+        partial(_installed, cache),
+        profiles,
+        shadows,
+        places,
+        answers,
+    )
+
+
+def _installed(cache: Path, task: ProbeTask, snapshot: Snapshot) -> Signs:
+    # Its time limit is that of one audit.
+    return distributions(task, snapshot, PublishedRecords(cache))

@@ -1,0 +1,322 @@
+"""Whether distributions are what was published under their name and version."""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol, TypeAlias, final
+
+from pytest_researchenv._parsing import parsed
+from pytest_researchenv.integrity.changes import EMPTY, SPARE, listed
+from pytest_researchenv.integrity.installed import Distribution, Installed, Style, is_code, is_module
+from pytest_researchenv.integrity.protocol import Entry
+from pytest_researchenv.integrity.published import Unknown
+
+
+__all__ = ["Comparison", "Difference", "Nothing", "Published"]
+
+#: Files of which the index is asked what its wheel really holds.
+_ASKED = 3
+#: What has less than this part of the published sources only has their name.
+_LEAST_PART = 1 / 3
+
+#: Bytes of a source file, in the mean of some hundred libraries.
+_MEAN_BYTES = 8 * 1024
+#: Where setuptools lays links to the modules of a project that is installed editable in its strict mode.
+_LINKS = re.compile(r"build/__editable__\.[^/]+/")
+#: Names of sources that builds write, and the largest of those that only say something of a build.
+_SAYING = re.compile(r"_*(?:git_?|build_?)?(?:version|build|config|info|about|meta|commit|revision)(?:_?info)?_*\.py")
+_SAYING_BYTES = 16 * 1024
+#: What a source that a build step wrote may use: those of setuptools-scm and versioneer do.
+_USED = frozenset({"__future__", "json", "typing"})
+
+_Hashes: TypeAlias = Mapping[str, str]
+
+
+class Published(Protocol):
+    """What is known of published distributions, as `PublishedRecords` has it."""
+
+    def of(self, name: str, version: str, tags: Collection[str]) -> _Hashes | Unknown:
+        """The files of a published wheel: path → SHA-256."""
+
+    def held(self, name: str, version: str, tags: Collection[str], path: str) -> str | Unknown:
+        """The SHA-256 of what a published wheel really holds at a path."""
+
+    def sources_of(self, name: str, version: str) -> _Hashes | Unknown:
+        """The Python sources in a published source distribution: path → SHA-256."""
+
+    def offered(self, name: str) -> bool | Unknown:
+        """Whether anybody publishes anything under a name."""
+
+
+class Nothing:
+    """Knows nothing of what was published, and has nothing to say about it."""
+
+    def of(self, name: str, version: str, tags: Collection[str]) -> _Hashes | Unknown:
+        """Nothing."""
+        del name, version, tags
+        return Unknown("")
+
+    def held(self, name: str, version: str, tags: Collection[str], path: str) -> str | Unknown:
+        """Nothing."""
+        del name, version, tags, path
+        return Unknown("")
+
+    def sources_of(self, name: str, version: str) -> _Hashes | Unknown:
+        """Nothing."""
+        del name, version
+        return Unknown("")
+
+    def offered(self, name: str) -> bool | Unknown:
+        """Nothing."""
+        del name
+        return Unknown("")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How a distribution differs from the published one of its name and version.
+
+    Attributes:
+        words: what is there instead.
+        foreign: absolute paths of modules that the published one does not have.
+        hollow: whether hardly anything of the published one is there.
+    """
+
+    words: str
+    foreign: frozenset[str] = frozenset()
+    hollow: bool = False
+
+
+@final
+class Comparison:
+    """One distribution beside the published one.
+
+    Args:
+        one: what is compared.
+        installed: what is installed.
+        published: what is known.
+        strict: whether it must be the published one wherever it says that it came from.
+        tracked: the repository's tracked files.
+        bundled: what a wheel of the same name and version holds that the system brings along: path → SHA-256.
+        vendored: what such a wheel of the repository's holds; nobody else is asked then.
+    """
+
+    def __init__(
+        self,
+        one: Distribution,
+        installed: Installed,
+        published: Published,
+        *,
+        strict: bool,
+        tracked: Collection[str],
+        bundled: Mapping[str, str],
+        vendored: Mapping[str, str],
+    ) -> None:
+        self._one = one
+        self._installed = installed
+        self._published = published
+        self._strict = strict
+        self._tracked = tracked
+        self._bundled = bundled
+        self._vendored = vendored
+
+    def result(self) -> Difference | Unknown | None:
+        """How it differs; None when it does not."""
+        if self.is_tracked() and not self._strict and not self._vendored:
+            return None
+        answers = []
+        for ask in (self._wheel, self._near, self._sources):
+            found = ask()
+            if not isinstance(found, Unknown):
+                return found
+            answers.append(found)
+        return next((answer for answer in answers if answer.reason), Unknown(""))
+
+    def is_tracked(self) -> bool:
+        """Whether it was built from the repository's own sources: of all its modules a good part is tracked."""
+        tails = _by_name(self._tracked)
+        found: dict[str, list[bool]] = {}
+        for name in self._code:
+            if name.endswith(".py"):
+                own = _LINKS.sub("", name)
+                there = any(_ends(path, own) for path in tails.get(posixpath.basename(name), ()))
+                found.setdefault(name.partition("/")[0], []).append(there)
+        return bool(found) and all(sum(there) >= len(there) * _LEAST_PART for there in found.values())
+
+    def size(self) -> int:
+        """Bytes of its code; of what is in no site folder, as many as its files have in the mean."""
+        entries = (self._installed.code.get(path) for path in self._code.values())
+        return sum(_MEAN_BYTES if entry is None else entry.size for entry in entries)
+
+    def is_as_published(self) -> bool:
+        """Whether all of its Python is, byte for byte, among the published sources of its name and version."""
+        python = sorted(name for name in self._code if name.endswith(".py"))
+        return bool(python) and all(map(self._only_says, self._unlike_sources(python, unknown=True)))
+
+    def _wheel(self) -> Difference | Unknown | None:
+        """How it differs from the published wheel."""
+        one = self._one
+        if one.style is not Style.WHEEL or (one.direct is not None and not self._strict and not self._vendored):
+            return Unknown("")
+        known = self._vendored or self._published.of(one.name, one.version, one.tags)
+        if isinstance(known, Unknown):
+            return known
+        about = f"{posixpath.basename(one.path)}/WHEEL"
+        # A wheel of pure Python that was built on the spot has the tags of the published one, and its own WHEEL.
+        pure = all(tag.endswith("-any") for tag in one.tags)
+        rebuilt = pure and one.files.get(f"{one.site}/{about}") != known.get(about)
+        other = [name for name in sorted(known) if is_code(name) and self._differs(name, known[name])]
+        other = [name for name in other if name not in other[:_ASKED] or not self._is_held(name)]
+        more = [name for name in sorted(self._code) if is_module(name) and name not in known]
+        more = [name for name in more if self._differs(name, self._bundled.get(name, ""))]
+        if rebuilt:
+            other = [name for name in self._unlike_sources(other, unknown=True) if not self._only_says(name)]
+            more = [name for name in self._unlike_sources(more, unknown=True) if not self._only_says(name)]
+        return self._difference(known, other, more)
+
+    def _near(self) -> Difference | Unknown | None:
+        """How a framework's sources differ from those of the published build of the same version.
+
+        Builds for other devices have a local version of their own, and sit on other indexes. Their sources are the
+        same: of torch 2.13.0+cpu and 2.13.0 all 2371 are, but for `version.py`.
+        """
+        one = self._one
+        public = one.version.partition("+")[0]
+        if not self._strict or public == one.version or one.style is not Style.WHEEL:
+            return Unknown("")
+        known = self._published.of(one.name, public, one.tags)
+        if isinstance(known, Unknown):
+            return known
+        sources = {name: digest for name, digest in known.items() if name.endswith(".py")}
+        other = [name for name in sorted(sources) if self._differs(name, sources[name]) and not self._only_says(name)]
+        more = [name for name in sorted(self._code) if name.endswith(".py") and name not in known]
+        return self._difference(sources, other, [name for name in more if not self._only_says(name)])
+
+    def _difference(self, known: _Hashes, other: list[str], more: list[str]) -> Difference | None:
+        """What is to be said of files that differ, and of those that are not published."""
+        if not other and not more:
+            return None
+        due = [name for name in known if is_code(name) and ".data/" not in name and SPARE.isdisjoint(name.split("/"))]
+        there = sum(self._at(name) is not None for name in due)
+        if len(due) > 1 and there <= len(due) * _LEAST_PART:
+            return Difference(f"only {there} of its {len(due)} files are there", hollow=True)
+        words = (listed("other files", other) if other else "", listed("more files", more) if more else "")
+        return Difference("; ".join(filter(None, words)), frozenset(self._code[name] for name in more))
+
+    def _sources(self) -> Difference | Unknown | None:
+        """How it differs from the published sources."""
+        known = self._published.sources_of(self._one.name, self._one.version)
+        if isinstance(known, Unknown):
+            return known
+        if not self._code:
+            return None
+        editable = self._one.direct is not None and self._one.direct.editable
+        tops = {name.partition("/")[0].removesuffix(".py") for name in self._code}
+        due = [
+            path
+            for path in known
+            if SPARE.isdisjoint(path.split("/")) and not path.endswith("setup.py")
+            # Of a project's folder all of it is there; of what was installed, what is below the same names.
+            if editable or not tops.isdisjoint(path.removesuffix(".py").split("/"))
+        ]
+        there = {posixpath.basename(name) for name in self._code}
+        same = sum(posixpath.basename(path) in there for path in due)
+        if known and same <= len(due) * _LEAST_PART:
+            return Difference(f"only {same} of its {len(due) or len(known)} sources are there", hollow=True)
+        # What came from elsewhere may be of another day.
+        other = [] if self._one.direct else self._unlike_sources(sorted(self._code), unknown=False)
+        other = [name for name in other if not self._only_says(name)]
+        return Difference(listed("other files", other)) if other else None
+
+    @cached_property
+    def _code(self) -> Mapping[str, str]:
+        """The code that it has: path in its site folder, or its project's → where it is."""
+        one, installed = self._one, self._installed
+        below, paths = f"{one.site}/", iter(one.files)
+        if one.style is Style.EGG:
+            below, paths = f"{one.path}/", iter(one.files or installed.code)
+        elif one.direct is not None and one.direct.editable:
+            below, paths = f"{one.direct.folder}/", iter(installed.touched_in(one.direct.folder))
+        elif one.modules:
+            paths = (path for path in installed.code if _top(path, below) in one.modules)
+        return {path.removeprefix(below): path for path in paths if is_code(path) and path.startswith(below)}
+
+    def _at(self, name: str) -> Entry | None:
+        return self._installed.at(self._code.get(name, f"{self._one.site}/{name}"))
+
+    def _differs(self, name: str, digest: str) -> bool:
+        if ".data/" in name:
+            return False
+        entry = self._at(name)
+        if entry is None:
+            return self._strict and digest != EMPTY and SPARE.isdisjoint(name.split("/"))
+        return entry.sha256 not in ("", digest, self._bundled.get(name))
+
+    def _is_held(self, name: str) -> bool:
+        """Whether the published wheel really holds what is installed, and its record is wrong."""
+        one, entry = self._one, self._at(name)
+        if entry is None or self._vendored:
+            return False
+        return self._published.held(one.name, one.version, one.tags, name) == entry.sha256
+
+    def _unlike_sources(self, names: Iterable[str], *, unknown: bool) -> list[str]:
+        """Files that are others than those of the same name among the published sources.
+
+        Args:
+            names: of some of its files.
+            unknown: whether those of which there are no published sources are among them.
+        """
+        known = self._published.sources_of(self._one.name, self._one.version)
+        if isinstance(known, Unknown):
+            return list(names) if unknown else []
+        tails = _by_name(known)
+        unlike = []
+        for name in names:
+            found = [known[path] for path in tails.get(posixpath.basename(name), ()) if _ends(path, name)]
+            entry = self._at(name)
+            found += [self._bundled[name]] if name in self._bundled else []
+            if entry is not None and (entry.sha256 not in ("", *found) if found else unknown):
+                unlike.append(name)
+        return unlike
+
+    def _only_says(self, name: str) -> bool:
+        """Whether a source only says something of the build that wrote it, such as a version, and does nothing."""
+        entry = self._installed.content(self._code.get(name, f"{self._one.site}/{name}"))
+        if not _SAYING.fullmatch(posixpath.basename(name)) or entry is None or entry.size > _SAYING_BYTES:
+            return False
+        tree = parsed(entry.content or b"")
+        return tree is not None and all(map(_is_harmless, ast.walk(tree)))
+
+
+def _is_harmless(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call):
+        return ast.unparse(node.func) == "json.loads"
+    if isinstance(node, ast.Import):
+        return all(alias.name in _USED and alias.asname is None for alias in node.names)
+    if isinstance(node, ast.ImportFrom):
+        return node.module in _USED and not node.level
+    return not isinstance(node, ast.ClassDef | ast.AsyncFunctionDef | ast.Lambda | ast.Global | ast.Delete) and not (
+        isinstance(node, ast.FunctionDef) and bool(node.decorator_list)
+    )
+
+
+def _by_name(paths: Iterable[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for path in paths:
+        found.setdefault(posixpath.basename(path), []).append(path)
+    return found
+
+
+def _ends(path: str, name: str) -> bool:
+    """Whether a path in sources may be that of an installed file."""
+    return f"/{path}".endswith(f"/{name}")
+
+
+def _top(path: str, below: str) -> str:
+    """The top-level module that a file in a folder belongs to; empty for one that is not in it."""
+    return path.removeprefix(below).partition("/")[0].partition(".")[0] if path.startswith(below) else ""

@@ -1,0 +1,120 @@
+"""Modules that Python imports at start when they are there: where one is found that the base image does not have."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pytest_researchenv.integrity.layout import Layout
+from pytest_researchenv.integrity.protocol import Entry, Kind, Snapshot
+from pytest_researchenv.integrity.raw import file_of
+from pytest_researchenv.probes.protocol import ProbeTask
+
+
+__all__ = ["Customization", "customizations", "python_path"]
+
+#: Largest archive on the path that is searched; zipped eggs are a few MB.
+_LARGEST_ARCHIVE = 16 * 1024**2
+#: What zipfile raises on archives that are made to confuse it.
+_ARCHIVE_ERRORS = (zipfile.BadZipFile, ValueError, NotImplementedError, OSError, EOFError, OverflowError)
+
+#: What Debian's own sitecustomize imports.
+_APPORT = "apport_python_hook"
+
+
+@dataclass(frozen=True, slots=True)
+class Customization:
+    """Something that may hold start-up code.
+
+    Attributes:
+        path: what has to be blanked so that it is not run; of a package its folder.
+        source: the file that would be run: what a distribution would list.
+        folder: the entry of `sys.path` in which it is.
+        archived: of an archive on the path, what it holds; empty of everything else.
+    """
+
+    path: str
+    source: str
+    folder: str
+    archived: str = ""
+
+
+def customizations(task: ProbeTask, snapshot: Snapshot, layout: Layout) -> Iterator[Customization]:
+    """Look wherever Python does, in its order.
+
+    Raises:
+        SandboxError: the engine refuses to read.
+    """
+    folders = tuple(dict.fromkeys((*python_path(task), *layout.path)))
+    names = ["sitecustomize", *(["usercustomize"] if layout.user else [])]
+    if any(_APPORT in entry.text for folder in folders if (entry := snapshot.entry(f"{folder}/sitecustomize.py"))):
+        names.append(_APPORT)
+    for folder in folders:
+        entry = snapshot.entry(folder)
+        if entry is not None and entry.kind is Kind.FILE:
+            yield from _archived(task, snapshot, entry, names)
+        elif entry is not None and entry.is_folder:
+            for name in names:
+                yield from _files(snapshot, entry.path, folder, name)
+
+
+def python_path(task: ProbeTask) -> Iterator[str]:
+    """Folders that probes put on PYTHONPATH."""
+    workdir = task.environment.workdir
+    if task.repository.root_on_path:
+        yield workdir
+    for tier in task.repository.tiers.values():
+        for folder in tier.environment.get("PYTHONPATH", "").split(":"):
+            if folder:
+                yield folder.replace("{repo}", workdir)
+
+
+def _files(snapshot: Snapshot, top: str, folder: str, name: str) -> Iterator[Customization]:
+    """The files of one module, bytecode included."""
+    module = re.compile(
+        rf"{name}(?:\.pyc|\.so|\.abi3t?\.so|\.cpython-\d+\w*-[\w-]+\.so)|__pycache__/{name}\.cpython-\d+t?(?:\.opt-\w+)?\.pyc"
+    )
+    source = f"{top}/{name}.py"
+    found = {source}
+    package = f"{top}/{name}"
+    for path in snapshot.touched(top):
+        below = path.removeprefix(f"{top}/")
+        if module.fullmatch(below):
+            found.add(path)
+        elif below == name or below.startswith(f"{name}/"):
+            found.add(package)
+    for path in sorted(found):
+        entry = snapshot.entry(path)
+        if entry is None or _is_in_base(snapshot, path, entry):
+            continue
+        if entry.is_folder and path == package:
+            yield Customization(path, f"{path}/__init__.py", folder)
+        elif entry.kind is Kind.FILE and path != package:
+            yield Customization(path, path, folder)
+
+
+def _is_in_base(snapshot: Snapshot, path: str, entry: Entry) -> bool:
+    before = snapshot.base(path)
+    return before is not None and before.sha256 == entry.sha256 != ""
+
+
+def _archived(task: ProbeTask, snapshot: Snapshot, entry: Entry, names: list[str]) -> Iterator[Customization]:
+    """An archive on the path, as an egg is, with such a module in it."""
+    if _is_in_base(snapshot, entry.path, entry):
+        return
+    held = f"{entry.size} bytes, too many to be searched"
+    if entry.size <= _LARGEST_ARCHIVE:
+        with file_of(task, entry) as file:
+            if file is None:
+                return
+            try:
+                with zipfile.ZipFile(file) as archive:
+                    members = archive.namelist()
+            except _ARCHIVE_ERRORS:
+                return
+        module = re.compile(rf"(?:{'|'.join(names)})(?:/__init__)?\.pyc?")
+        held = next((member for member in members if module.fullmatch(member)), "")
+    if held:
+        yield Customization(entry.path, entry.path, entry.path, held)

@@ -1,0 +1,99 @@
+"""What is installed: whose it is, whether it is what was installed, and where it came from. Read from outside."""
+
+from __future__ import annotations
+
+from pytest_researchenv.integrity._reading import read_installed
+from pytest_researchenv.integrity.changes import change_findings
+from pytest_researchenv.integrity.comparing import Nothing, Published
+from pytest_researchenv.integrity.frameworks import Frameworks, core_problem
+from pytest_researchenv.integrity.installed import Installed, Style
+from pytest_researchenv.integrity.layout import Layout, NoLayout, layout_of
+from pytest_researchenv.integrity.origins import Origins
+from pytest_researchenv.integrity.ownership import Modules
+from pytest_researchenv.integrity.protocol import Signs, Snapshot, merged
+from pytest_researchenv.integrity.stubs import Satisfied, foreign_names, satisfied, stub_signs
+from pytest_researchenv.integrity.untracked import Untracked
+from pytest_researchenv.model import Finding, Sign
+from pytest_researchenv.probes.imports import OwnModules, scan_files
+from pytest_researchenv.probes.lookup import printable
+from pytest_researchenv.probes.protocol import ProbeTask
+
+
+__all__ = ["distributions"]
+
+_NOTHING = Nothing()
+
+
+def distributions(task: ProbeTask, snapshot: Snapshot, published: Published = _NOTHING) -> Signs:
+    """Look at all that is installed for the reported interpreter.
+
+    Args:
+        task: what is audited.
+        snapshot: its frozen image.
+        published: what the package index says of distributions.
+
+    Raises:
+        SandboxError: the engine refuses to read.
+    """
+    layout = layout_of(task, snapshot)
+    if isinstance(layout, NoLayout):
+        return Signs(remarks=(f"nothing is known of what is installed: {layout.reason}",))
+    installed = read_installed(task, layout, snapshot)
+    scan = scan_files(task.tree.root, task.tree.own)
+    frameworks = Frameworks.of(task.repository.frameworks, frozenset(scan.names))
+    untracked = Untracked(task, snapshot)
+    modules = Modules(task, layout, snapshot, installed=installed, untracked=untracked)
+    found = satisfied(foreign_names(scan, OwnModules.of(task.tree.root, task.tree.files)), modules)
+    stubs = stub_signs(
+        task,
+        snapshot,
+        version=layout.version,
+        scan=scan,
+        found=found,
+        modules=modules,
+        installed=installed,
+        untracked=untracked,
+    )
+    origins = Origins(task, snapshot, installed=installed, frameworks=frameworks, published=published)
+    looked = (
+        stubs,
+        _changes(layout, installed, frameworks, found),
+        _cores(layout, snapshot, modules, installed, frameworks),
+        origins.signs(found),
+    )
+    # Links were followed only now.
+    return merged((*looked, _unread(installed)))
+
+
+def _changes(layout: Layout, installed: Installed, frameworks: Frameworks, found: Satisfied) -> Signs:
+    """Accuse what differs from its record. A framework that was changed is not what its version says."""
+    changes = list(change_findings(installed, frameworks, layout.prefix))
+    modules = {
+        name: f"{one}: {finding.observed}"
+        for one, finding in changes
+        if finding.kind is Sign.FRAMEWORK
+        for name in found.of(one, frameworks.names)
+    }
+    return Signs(tuple(finding for _, finding in changes), modules=modules)
+
+
+def _unread(installed: Installed) -> Signs:
+    should = "all of it can be read"
+    problems = installed.problems
+    return Signs(tuple(Finding(Sign.UNREADABLE, "what is installed", should, problem) for problem in problems))
+
+
+def _cores(layout: Layout, snapshot: Snapshot, modules: Modules, installed: Installed, frameworks: Frameworks) -> Signs:
+    """Accuse frameworks without a compiled core, and those that another distribution has."""
+    prefixes = tuple(dict.fromkeys((layout.prefix, layout.base_prefix, "/usr")))
+    problems = {}
+    for framework, module, place in frameworks.cores(modules):
+        problem = core_problem(framework, place, prefixes=prefixes, snapshot=snapshot, installed=installed)
+        owners = [one for one in modules.owned(module, place).distributions if one.style is Style.WHEEL]
+        if not problem and owners and not any(map(frameworks.have, owners)):
+            problem = f"{place.path} is of {', '.join(map(str, owners))}"
+        if problem:
+            problems[framework] = printable(problem, 500)
+    should = "a framework with a compiled core, of its own distribution"
+    findings = (Finding(Sign.FRAMEWORK, name, should, problem) for name, problem in problems.items())
+    return Signs(tuple(findings), modules=problems)

@@ -1,0 +1,340 @@
+"""What the reported interpreter would use, worked out from outside: nothing of the environment runs.
+
+This follows what CPython's own start-up does on Linux: `Modules/getpath.py` for the standard library, `Lib/site.py`,
+with Debian's changes, for the rest.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import PurePosixPath
+from weakref import WeakKeyDictionary
+
+from pytest_researchenv.integrity.elf import Elf, read_elf
+from pytest_researchenv.integrity.protocol import Entry, Kind, Snapshot
+from pytest_researchenv.integrity.pth import split
+from pytest_researchenv.integrity.raw import file_of
+from pytest_researchenv.probes.lookup import printable
+from pytest_researchenv.probes.protocol import ProbeTask
+from pytest_researchenv.probes.reported import Unreported, reported_python
+from pytest_researchenv.sandbox.peek import readable
+
+
+__all__ = ["Layout", "Manager", "NoLayout", "Pth", "layout_of"]
+
+#: Most `.pth` files that are read, and path lines that are looked at in one; environments have some ten of each.
+_MOST_PTHS, _MOST_LINES = 500, 200
+
+#: Levels of folders above an interpreter's that are searched for its standard library.
+_MOST_LEVELS = 40
+
+#: Where Python was made to be installed, when nothing else tells.
+_PREFIXES = ("/usr/local", "/usr")
+
+#: uv's older builds need `$ORIGIN/../lib/libpython3.11.so.1.0`.
+_LIBRARY = re.compile(r"(?:^|/)libpython3\.(\d{1,2})t?\.so")
+
+
+class Manager(StrEnum):
+    """Who made the environment that the interpreter is in."""
+
+    SYSTEM = "system"
+    VENV = "virtual environment"
+    CONDA = "conda"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Pth:
+    """One `.pth` file of a site folder that Python reads at start.
+
+    Attributes:
+        path: where it is, as Python names it: its site folder and its name; that may be a link.
+        folders: what its path lines add to `sys.path`, absolute, as Python makes them; only what is there.
+        imports: its lines that are run.
+        text: all of it; bytes that are no text are U+FFFD. Empty when it is too large to be kept.
+        sha256: of its content.
+        unread: whether it is too large to be kept.
+    """
+
+    path: str
+    folders: tuple[str, ...]
+    imports: tuple[str, ...]
+    text: str
+    sha256: str
+    unread: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where an interpreter finds its code, as its own start-up works it out.
+
+    Paths are those that Python uses; links in them are not followed, unless an attribute says so.
+
+    Attributes:
+        python: the interpreter, as reported.
+        binary: the file that runs: all links followed.
+        elf: what this file says of itself.
+        version: minor version, as `3.11`.
+        manager: who made the environment.
+        prefix: `sys.prefix`: the virtual environment, where there is one.
+        base_prefix: `sys.base_prefix`: the installation with the standard library.
+        archive: where Python looks first for modules of the standard library, as `/usr/lib/python311.zip`; mostly
+            nothing is there.
+        stdlib: folders of the standard library that are there: the sources' first, `lib-dynload` then.
+        sites: site folders that are there, in the order in which Python reads their `.pth` files and looks in them.
+        pths: the `.pth` files in them, in the order in which Python reads them.
+        config: `pyvenv.cfg` that Python reads; empty when there is none.
+        user: whether root's own site folder is used, and `usercustomize` is run.
+        overrides: files beside the interpreter that replace all this (`python._pth`, `pybuilddir.txt`), which no
+            installation for Linux has.
+        problems: what could not be worked out.
+    """
+
+    python: str
+    binary: str
+    elf: Elf
+    version: str
+    manager: Manager
+    prefix: str
+    base_prefix: str
+    archive: str
+    stdlib: tuple[str, ...]
+    sites: tuple[str, ...]
+    pths: tuple[Pth, ...] = ()
+    config: str = ""
+    user: bool = False
+    overrides: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """`sys.path` as it is after the start, without the script's own folder and PYTHONPATH; each once."""
+        added: dict[str, list[str]] = {}
+        for pth in self.pths:
+            added.setdefault(posixpath.dirname(pth.path), []).extend(pth.folders)
+        sites = (entry for site in self.sites for entry in (site, *added.get(site, ())))
+        return tuple(dict.fromkeys((self.archive, *self.stdlib, *sites)))
+
+
+@dataclass(frozen=True, slots=True)
+class NoLayout:
+    """There is no interpreter to judge by.
+
+    Attributes:
+        reason: why, in words.
+        forged: whether something is there that is no Python.
+    """
+
+    reason: str
+    forged: bool = False
+
+
+_KNOWN: WeakKeyDictionary[Snapshot, tuple[object, Layout | NoLayout]] = WeakKeyDictionary()
+
+
+def layout_of(task: ProbeTask, snapshot: Snapshot) -> Layout | NoLayout:
+    """Work out what the reported interpreter would use. It is done once for a snapshot.
+
+    Raises:
+        SandboxError: the engine refuses to read.
+    """
+    known = _KNOWN.get(snapshot)
+    if known and known[0] == task.environment:
+        return known[1]
+    layout = _layout(task, snapshot)
+    _KNOWN[snapshot] = (task.environment, layout)
+    return layout
+
+
+def _layout(task: ProbeTask, snapshot: Snapshot) -> Layout | NoLayout:
+    python = reported_python(task.environment)
+    if isinstance(python, Unreported):
+        return NoLayout(python.reason)
+    shown = printable(python)
+    entry = snapshot.entry(python)
+    if entry is None or entry.kind is not Kind.FILE:
+        return NoLayout(f"the reported interpreter {shown} is no file")
+    if entry.head.startswith(b"#!"):
+        return NoLayout(f"{shown} is a script: {_first_line(entry)}", forged=True)
+    with file_of(task, entry) as file:
+        elf = read_elf(file) if file else None
+    if elf is None:
+        return NoLayout(f"{shown} leads to {printable(entry.path)}, which is no program for this machine", forged=True)
+    minor = elf.minor
+    if minor is None:
+        minor = next((int(found[1]) for name in elf.needed if (found := _LIBRARY.search(name))), None)
+    if minor is None:
+        reason = f"{shown} leads to {printable(entry.path)}, a program that holds no Python and needs no libpython"
+        return NoLayout(reason, forged=True)
+    free = any(f"libpython3.{minor}t" in name for name in elf.needed) or entry.path.endswith(f"3.{minor}t")
+    return _Search(snapshot, python, entry.path, elf, f"3.{minor}{'t' if free else ''}").layout()
+
+
+def _first_line(entry: Entry) -> str:
+    return printable(entry.head.partition(b"\n")[0].decode(errors="replace"))
+
+
+class _Search:
+    """Python's search for its own files.
+
+    Args:
+        snapshot: the image.
+        python: the interpreter, as reported.
+        binary: the file behind it.
+        elf: what that says of itself.
+        suffix: what its folders are named by, as `3.11`, or `3.13t` of a build without the global lock.
+    """
+
+    def __init__(self, snapshot: Snapshot, python: str, binary: str, elf: Elf, suffix: str) -> None:
+        self._snapshot = snapshot
+        self._python = python
+        self._binary = binary
+        self._elf = elf
+        self._suffix = suffix
+        self._problems: list[str] = []
+
+    def layout(self) -> Layout | NoLayout:
+        """Work it all out."""
+        venv = posixpath.dirname(posixpath.dirname(self._python))
+        config = f"{venv}/pyvenv.cfg"
+        settings = self._settings(config)
+        home = (settings or {}).get("home", "")
+        start = posixpath.join("/", home.rstrip("/") or posixpath.dirname(self._binary))
+        base = self._base_prefix(start)
+        if not base:
+            return NoLayout(f"{printable(self._python)} has no standard library above {printable(start)}", forged=True)
+        lib = f"{base}/lib/python{self._suffix}"
+        user = settings is None or settings.get("include-system-site-packages", "true").lower() == "true"
+        sites = tuple(self._sites(base, "" if settings is None else venv, user=user))
+        return Layout(
+            python=self._python,
+            binary=self._binary,
+            elf=self._elf,
+            version=self._suffix.rstrip("t"),
+            manager=self._manager(base, venv=settings is not None),
+            prefix=base if settings is None else venv,
+            base_prefix=base,
+            archive=f"{base}/lib/python{self._suffix.replace('.', '')}.zip",
+            stdlib=tuple(folder for folder in (lib, f"{lib}/lib-dynload") if self._is(folder, Kind.FOLDER)),
+            sites=sites,
+            pths=tuple(self._pths(sites)),
+            config="" if settings is None else config,
+            user=user,
+            overrides=tuple(self._overrides(start)),
+            problems=tuple(self._problems),
+        )
+
+    # --- the standard library ---
+
+    def _settings(self, config: str) -> dict[str, str] | None:
+        """What `pyvenv.cfg` says; None when there is none."""
+        entry = self._snapshot.entry(config)
+        if entry is None or entry.kind is not Kind.FILE:
+            return None
+        found: dict[str, str] = {}
+        for line in entry.text.splitlines():
+            key, equals, value = line.partition("=")
+            if equals:
+                # Of `home`, the search for the standard library takes the first, and all else the last.
+                name = key.strip().lower()
+                found[name] = found[name] if name == "home" and name in found else value.strip()
+        return found
+
+    def _base_prefix(self, start: str) -> str:
+        """The folder that has the standard library: above where the search starts, or where Python was made to be."""
+        zipped = f"lib/python{self._suffix.replace('.', '')}.zip"
+        sources = (f"lib/python{self._suffix}/os.py", f"lib/python{self._suffix}/os.pyc")
+        # Python's own search ends below the root.
+        above = list(PurePosixPath("/", start).parents)[:-1] if readable(f"/{start}") else []
+        for landmarks in ((zipped,), sources):
+            for folder in (start, *map(str, above[:_MOST_LEVELS])):
+                if any(self._is(posixpath.join(folder, name), Kind.FILE) for name in landmarks):
+                    return folder
+        return next((prefix for prefix in _PREFIXES if self._is(f"{prefix}/{sources[0]}", Kind.FILE)), "")
+
+    def _overrides(self, start: str) -> Iterator[str]:
+        beside = dict.fromkeys((posixpath.dirname(self._python), posixpath.dirname(self._binary), start))
+        names = [f"{folder}/{name}" for folder in beside for name in ("pybuilddir.txt", "Modules/Setup.local")]
+        names += [f"{path}._pth" for path in (self._python, self._binary)]
+        # Python reads the one above its folder first in one place, and this one first in another.
+        names.append(f"{posixpath.dirname(self._python)}/pyvenv.cfg")
+        for path in names:
+            if self._is(path, Kind.FILE):
+                yield path
+
+    def _manager(self, base: str, *, venv: bool) -> Manager:
+        if venv:
+            return Manager.VENV
+        if self._is(f"{base}/conda-meta/history", Kind.FILE):
+            return Manager.CONDA
+        return Manager.SYSTEM if base == "/usr" else Manager.OTHER
+
+    # --- site folders ---
+
+    def _sites(self, base: str, venv: str, *, user: bool) -> Iterator[str]:
+        """Site folders that are there, in Python's order."""
+        user_site = f"/root/.local/lib/python{self._suffix.rstrip('t')}/site-packages"
+        debian = self._is_debian(f"{base}/lib/python{self._suffix}/site.py")
+        wanted: list[str] = []
+        if venv:
+            wanted += self._below(venv, debian=debian, venv=True)
+        if user:
+            wanted.append(user_site)
+        if user or not venv:
+            wanted += self._below(base, debian=debian, venv=bool(venv))
+        for folder in dict.fromkeys(wanted):
+            if self._is(folder, Kind.FOLDER):
+                yield folder
+
+    def _below(self, prefix: str, *, debian: bool, venv: bool) -> list[str]:
+        own = f"{prefix}/lib/python{self._suffix}"
+        if not debian:
+            return [f"{own}/site-packages"]
+        local = f"{prefix}/local/lib/python{self._suffix}/dist-packages"
+        shared = [local, f"{prefix}/lib/python3/dist-packages", f"{own}/dist-packages"]
+        return [f"{own}/site-packages", *shared] if venv else shared
+
+    def _is_debian(self, site: str) -> bool:
+        """Whether Python's own `site.py` is Debian's."""
+        entry = self._snapshot.entry(site)
+        return entry is not None and "dist-packages" in entry.text and "local/lib" in entry.text
+
+    def _pths(self, sites: tuple[str, ...]) -> Iterator[Pth]:
+        count = 0
+        for site in sites:
+            top = self._snapshot.resolved(site)
+            names = (entry.path for entry in self._snapshot.tree(site) if posixpath.dirname(entry.path) == top)
+            for name in sorted(posixpath.basename(path) for path in names if path.endswith(".pth")):
+                if count == _MOST_PTHS:
+                    self._problems.append(f"{printable(site)} has more than {_MOST_PTHS} .pth files")
+                    return
+                count += 1
+                with suppress(FileNotFoundError):
+                    yield self._pth(site, name)
+
+    def _pth(self, site: str, name: str) -> Pth:
+        path = f"{site}/{name}"
+        entry = self._snapshot.entry(path)
+        if entry is None or entry.kind is not Kind.FILE:
+            raise FileNotFoundError(path)
+        looks = 0
+
+        def exists(folder: str) -> bool:
+            nonlocal looks
+            looks += 1
+            return looks <= _MOST_LINES and bool(self._snapshot.resolved(folder))
+
+        folders, imports = split(entry.text, site, exists)
+        if looks > _MOST_LINES:
+            self._problems.append(f"{printable(path)} has more than {_MOST_LINES} path lines")
+        return Pth(path, folders, imports, entry.text, entry.sha256, unread=entry.content is None)
+
+    def _is(self, path: str, kind: Kind) -> bool:
+        entry = self._snapshot.entry(path)
+        return entry is not None and entry.kind is kind

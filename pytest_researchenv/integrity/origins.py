@@ -1,0 +1,259 @@
+"""Where distributions came from, and whether they are what was published."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from itertools import islice
+from typing import final
+from urllib.parse import urlsplit
+
+from packaging.utils import (
+    InvalidSdistFilename,
+    InvalidWheelFilename,
+    parse_sdist_filename,
+    parse_wheel_filename,
+)
+from packaging.version import InvalidVersion
+
+from pytest_researchenv._packageindex import same_version
+from pytest_researchenv.integrity._metadata import wheel_files
+from pytest_researchenv.integrity.changes import sign_of
+from pytest_researchenv.integrity.comparing import Comparison, Difference, Published
+from pytest_researchenv.integrity.frameworks import Frameworks
+from pytest_researchenv.integrity.installed import Distribution, Installed, Style
+from pytest_researchenv.integrity.packages import Packages, Standing
+from pytest_researchenv.integrity.protocol import Entry, Signs, Snapshot
+from pytest_researchenv.integrity.published import Unknown
+from pytest_researchenv.integrity.stubs import Satisfied
+from pytest_researchenv.integrity.untracked import PROJECT
+from pytest_researchenv.model import Finding, Sign
+from pytest_researchenv.probes.lookup import printable
+from pytest_researchenv.probes.protocol import ProbeTask
+
+
+__all__ = ["Origins"]
+
+#: What a project's authors leave in its folder, and hardly anybody who only wants a module to be found.
+_KEPT = (".git", ".github", ".gitignore", ".hg", "PKG-INFO")
+_REMOTE = frozenset({"ftp", "git", "http", "https", "ssh"})
+_DPKG = "/var/lib/dpkg/info"
+#: Code of a distribution that nobody writes to satisfy an import; detectron2 has 11 MB, a typical library 200 kB.
+_LARGE_BYTES = 256 * 1024
+_WHEEL_BYTES = 256 * 1024**2
+_WHEELS = "/usr/share/python-wheels"
+#: Every package of Debian has this; images that save room keep it.
+_COPYRIGHT = "/usr/share/doc/{}/copyright"
+_CERTAIN = "base-files"
+
+
+@final
+class Origins:
+    """Asks where distributions came from.
+
+    Args:
+        task: what is audited.
+        snapshot: the frozen image.
+        installed: what is installed.
+        frameworks: those that the repository is judged by.
+        published: what is known of published distributions.
+    """
+
+    def __init__(
+        self, task: ProbeTask, snapshot: Snapshot, *, installed: Installed, frameworks: Frameworks, published: Published
+    ) -> None:
+        self._task = task
+        self._snapshot = snapshot
+        self._installed = installed
+        self._frameworks = frameworks
+        self._published = published
+        self._comparisons: dict[Distribution, Comparison] = {}
+        self._workdir = snapshot.resolved(task.environment.workdir) or task.environment.workdir
+
+    def signs(self, found: Satisfied) -> Signs:
+        """Accuse what is not what it says, and what nobody knows.
+
+        Args:
+            found: what satisfies the imports of the repository.
+
+        Raises:
+            SandboxError: the engine refuses to read.
+        """
+        findings: list[Finding] = []
+        remarks: list[str] = []
+        modules: dict[str, str] = {}
+        first, needed = self._that_matter(found)
+        for one in (*first, *needed):
+            if not self._installed.is_agents(one) or one.style in (Style.CONDA, Style.DEBIAN):
+                continue
+            if self._installed.is_packaged(one):
+                remarks += [f"{one} is not the index's: conda or the system brought it"] if one in first else []
+                continue
+            said = self._comparison(one).result()
+            if isinstance(said, Difference):
+                findings.append(Finding(sign_of(one, self._frameworks), str(one), "what was published", said.words))
+                modules |= dict.fromkeys(self._not_theirs(one, said, found), f"{one}: {said.words}")
+            elif one in first:
+                findings += self._provenance(one, published=said is None)
+                why = self._untraceable(one)
+                if isinstance(why, str) and why:
+                    findings.append(Finding(Sign.STUB, str(one), "somebody publishes it", why))
+                    names = (name for name, owners in found.owners.items() if owners == (one,))
+                    modules |= dict.fromkeys(names, f"{one}: {why}")
+                reasons = (word.reason for word in (said, why) if isinstance(word, Unknown) and word.reason)
+                remarks += islice(reasons, 1)
+        own = self._own_packages(found)
+        findings += [Finding(Sign.STUB, name, "a package that its system publishes", why) for name, why in own.items()]
+        return Signs((*findings, *self._plugs()), modules={**modules, **own}, remarks=tuple(remarks))
+
+    def _that_matter(self, found: Satisfied) -> tuple[list[Distribution], list[Distribution]]:
+        """The frameworks' distributions and those that the repository imports, and those that they need."""
+        exempt = self._task.repository.imports.unsatisfiable
+        every = self._installed.distributions
+        owners = (one for name, owners in found.owners.items() if name not in exempt for one in owners)
+        first = list(dict.fromkeys((*(one for one in every if self._frameworks.have(one)), *owners)))
+        names = {name for one in first for name in one.requires}
+        return first, [one for one in every if one.name in names and one not in first]
+
+    # --- what was published -------------------------------------------------------------------------------
+
+    def _comparison(self, one: Distribution) -> Comparison:
+        if one not in self._comparisons:
+            self._comparisons[one] = Comparison(
+                one,
+                self._installed,
+                self._published,
+                strict=self._frameworks.have(one),
+                tracked=self._task.tree.files,
+                bundled=self._bundled(one),
+                vendored=self._vendored(one),
+            )
+        return self._comparisons[one]
+
+    def _bundled(self, one: Distribution) -> Mapping[str, str]:
+        """What the system's own wheel of it holds: Debian changes those that it fills virtual environments with."""
+        found = {path: entry for path, entry in self._wheels.items() if _is_of(path, one)}
+        judged = Packages(self._task, self._snapshot).judged(found) if found else ()
+        genuine = (found[each.entry.path] for each in judged if each.standing is Standing.GENUINE)
+        return next((wheel_files(entry.content or b"") for entry in genuine), {})
+
+    def _vendored(self, one: Distribution) -> Mapping[str, str]:
+        """What the wheel of it holds that the repository brings along."""
+        for path in filter(_is_wheel, self._task.tree.files):
+            file = self._task.tree.root / path
+            if _is_of(path, one) and file.is_file() and not file.is_symlink() and file.stat().st_size < _WHEEL_BYTES:
+                return wheel_files(file.read_bytes())
+        return {}
+
+    @cached_property
+    def _wheels(self) -> Mapping[str, Entry]:
+        """The system's wheels, by path."""
+        return {entry.path: entry for entry in self._snapshot.tree(_WHEELS, _is_wheel) if _is_wheel(entry.path)}
+
+    def _untraceable(self, one: Distribution) -> str | Unknown:
+        """Why nobody can have published a distribution; empty when somebody may."""
+        if one.style in (Style.CONDA, Style.DEBIAN) or self._is_from_somewhere(one) or self._is_at_hand(one):
+            return ""
+        if self._comparison(one).is_tracked():
+            return ""
+        known = self._published.offered(one.name)
+        if known is not False:
+            return known if isinstance(known, Unknown) else ""
+        why = f"no index has anything of the name {one.name}, and nothing else says where it came from"
+        # Some publish on pages of their own (`pip install -f URL`), of which installers leave no note.
+        return why if self._comparison(one).size() < _LARGE_BYTES else Unknown(why)
+
+    def _is_from_somewhere(self, one: Distribution) -> bool:
+        """Whether it says that it came from another host, or from a project that has an author."""
+        if one.direct is None:
+            return False
+        if one.direct.folder:
+            return any(self._snapshot.link(f"{one.direct.folder}/{name}") for name in _KEPT)
+        try:
+            url = urlsplit(one.direct.url)
+        except ValueError:
+            return False
+        if url.scheme.rpartition("+")[2] in _REMOTE:
+            return bool(url.netloc)
+        return one.direct.source and self._snapshot.link(f"{url.path}/.git") is not None
+
+    def _is_at_hand(self, one: Distribution) -> bool:
+        """Whether the repository itself has its wheel or source distribution."""
+        return any(_is_of(path, one) for path in self._task.tree.files if path.endswith((".whl", ".tar.gz", ".zip")))
+
+    def _not_theirs(self, one: Distribution, said: Difference, found: Satisfied) -> Iterator[str]:
+        """The modules that a distribution only seems to have."""
+        if self._frameworks.have(one):
+            yield from found.of(one, self._frameworks.names)
+        for name, owners in found.owners.items():
+            if owners == (one,) and (said.hollow or found.places[name].path in said.foreign):
+                yield name
+
+    # --- what installers leave ----------------------------------------------------------------------------
+
+    def _provenance(self, one: Distribution, *, published: bool) -> Iterator[Finding]:
+        # Whoever unpacks a published wheel by hand leaves no name of an installer.
+        if one.gaps and not (published and one.gaps == ("INSTALLER",)):
+            said = f"{printable(one.path)} has no {', '.join(one.gaps)}"
+            yield Finding(Sign.PROVENANCE, str(one), "what an installer leaves", said)
+        elif said := self._folder_doubt(one):
+            yield Finding(Sign.PROVENANCE, str(one), "the project that it was installed from", said)
+
+    def _folder_doubt(self, one: Distribution) -> str:
+        """Why the folder that it says it came from is none; empty when it is one, or it came from elsewhere."""
+        if one.direct is None or not one.direct.folder or self._comparison(one).is_tracked():
+            return ""
+        folder = self._snapshot.resolved(one.direct.folder)
+        if folder == self._workdir or folder.startswith(f"{self._workdir}/"):
+            return ""
+        shown = printable(one.direct.folder)
+        if not folder:
+            # Whoever builds a library from a folder in /tmp removes it afterwards.
+            return "" if self._comparison(one).is_as_published() else f"{shown} is not there any more"
+        known = any(self._snapshot.link(f"{folder}/{name}") for name in PROJECT)
+        return "" if known else f"{shown} is no project: it has none of {', '.join(PROJECT)}"
+
+    def _plugs(self) -> Iterator[Finding]:
+        """Accuse what frameworks import or load when they start, and what is none of those made for that."""
+        should = "the framework starts by itself"
+        for one in self._installed.distributions:
+            for point in self._frameworks.plugs(one) if self._installed.is_agents(one) else ():
+                said = f"{one} has code run at each start, by its entry point {printable(point)}"
+                yield Finding(Sign.FRAMEWORK, str(one), should, said)
+        for path in self._installed.touched:
+            if self._frameworks.loads(path, self._installed.sites) and not self._installed.owners(path):
+                said = "it is loaded at each start, and no distribution has it"
+                yield Finding(Sign.FRAMEWORK, printable(path), should, said)
+
+    def _own_packages(self, found: Satisfied) -> dict[str, str]:
+        """Imported names that a package of the system has, which is nobody's but the agent's → why."""
+        paths = {
+            found.places[name].path: name
+            for name, owners in found.owners.items()
+            if any(one.style is Style.DEBIAN for one in owners) and not any(one.tags for one in owners)
+        }
+        if not paths or self._snapshot.entry(_COPYRIGHT.format(_CERTAIN)) is None:
+            return {}
+        strange: dict[str, str] = {}
+        for entry in self._snapshot.tree(_DPKG, lambda path: path.endswith(".list")):
+            package = posixpath.basename(entry.path).removesuffix(".list").partition(":")[0]
+            names = [paths[path] for path in entry.text.splitlines() if path in paths]
+            if names and self._snapshot.entry(_COPYRIGHT.format(package)) is None:
+                why = f"the package {printable(package)} has no copyright file, which all of the system's have"
+                strange |= dict.fromkeys(names, why)
+        return strange
+
+
+def _is_of(path: str, one: Distribution) -> bool:
+    """Whether a file is a wheel or a source distribution of that name and version."""
+    file = posixpath.basename(path)
+    try:
+        name, version = parse_wheel_filename(file)[:2] if _is_wheel(file) else parse_sdist_filename(file)
+    except (InvalidWheelFilename, InvalidSdistFilename, InvalidVersion):
+        return False
+    return name == one.name and same_version(str(version), one.version)
+
+
+def _is_wheel(path: str) -> bool:
+    return path.endswith(".whl")

@@ -1,0 +1,344 @@
+"""Where Python finds top-level modules, and whose they are, worked out from outside."""
+
+from __future__ import annotations
+
+import io
+import json
+import posixpath
+import re
+import struct
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+from typing import final
+
+from pytest_researchenv.integrity._metadata import editable_mapping
+from pytest_researchenv.integrity.installed import Distribution, Installed, Style, is_module
+from pytest_researchenv.integrity.layout import Layout
+from pytest_researchenv.integrity.packages import Packages, Standing
+from pytest_researchenv.integrity.protocol import Kind, Snapshot
+from pytest_researchenv.integrity.untracked import PROJECT, Untracked
+from pytest_researchenv.probes.lookup import printable
+from pytest_researchenv.probes.outside import standard_library
+from pytest_researchenv.probes.protocol import ProbeTask
+
+
+__all__ = ["Form", "Modules", "Owned", "Place", "modules_in"]
+
+#: Folders above a module that are searched for it.
+_LEVELS = 6
+#: Folders on the path that are looked in; honest environments have some ten.
+_MOST_FOLDERS = 300
+#: Files of a namespace package that are looked at one by one.
+_MOST_LOOKS = 20
+#: Files of editable installs that are read.
+_MOST_FINDERS = 200
+_FINDER = re.compile(r"__editable___[^/]*_finder\.py")
+_SUFFIXES = ("/__init__.py", ".py", ".pyc")
+#: Tags of extension modules that any version loads.
+_ANY_VERSION = (None, "abi3")
+
+
+class Form(IntEnum):
+    """What stands for a module; the first that is there wins, in one folder."""
+
+    LINK = 0
+    NATIVE_PACKAGE = 1
+    PACKAGE = 2
+    BYTECODE_PACKAGE = 3
+    NATIVE = 4
+    SOURCE = 5
+    BYTECODE = 6
+    NAMESPACE = 7
+    STANDARD = 8
+    ARCHIVE = 9
+
+
+_PACKAGES = {Form.NATIVE: Form.NATIVE_PACKAGE, Form.SOURCE: Form.PACKAGE, Form.BYTECODE: Form.BYTECODE_PACKAGE}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a top-level module is.
+
+    Attributes:
+        path: its file; of a namespace package the folder.
+        folder: the entry of `sys.path` that it is in, without links.
+        form: what it is.
+    """
+
+    path: str
+    folder: str
+    form: Form
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """Whose a module is.
+
+    Attributes:
+        distributions: those that list it.
+        stranger: why nobody's; empty when it is somebody's.
+    """
+
+    distributions: tuple[Distribution, ...] = ()
+    stranger: str = ""
+
+
+def modules_in(folder: str, paths: Iterable[str], version: str) -> dict[str, tuple[Place, ...]]:
+    """What an import of a top-level name may lead to in a folder; of several, the first that is there.
+
+    Args:
+        folder: an entry of `sys.path`.
+        paths: files of code in and below it, and links, or whatever may be links.
+        version: minor version of the Python, as `3.11`.
+    """
+    found: dict[str, dict[Form, Place]] = {}
+    split = [(path, *path.removeprefix(f"{folder}/").partition("/")) for path in paths]
+    folders = {name for _, name, slash, _ in split if slash}
+    for path, first, slash, rest in split:
+        if slash:
+            name, place = first, _in_package(folder, first, path, rest, version)
+        elif first in folders:
+            continue
+        else:
+            name, place = first.partition(".")[0], _alone(folder, first, path, version)
+        if place and name.isidentifier():
+            found.setdefault(name, {}).setdefault(place.form, place)
+    return {name: tuple(places[form] for form in sorted(places)) for name, places in found.items()}
+
+
+def _alone(folder: str, file: str, path: str, version: str) -> Place | None:
+    form = _form(file, file.partition(".")[0], version)
+    if form is None and "." not in file:
+        form = Form.LINK
+    return None if form is None else Place(path, folder, form)
+
+
+def _in_package(folder: str, name: str, path: str, rest: str, version: str) -> Place | None:
+    form = None if "/" in rest else _form(rest, "__init__", version)
+    if form is not None:
+        return Place(path, folder, _PACKAGES[form])
+    reachable = is_module(path) and all(part.isidentifier() for part in rest.split("/")[:-1])
+    return Place(f"{folder}/{name}", folder, Form.NAMESPACE) if reachable else None
+
+
+def _form(file: str, stem: str, version: str) -> Form | None:
+    if match := re.fullmatch(rf"{re.escape(stem)}(?:\.([^./]+))?\.so", file):
+        fits = match[1] in _ANY_VERSION or match[1].startswith(f"cpython-{version.replace('.', '')}")
+        return Form.NATIVE if fits else None
+    return {f"{stem}.py": Form.SOURCE, f"{stem}.pyc": Form.BYTECODE}.get(file)
+
+
+@final
+class Modules:
+    """The top-level modules that an interpreter finds.
+
+    Args:
+        task: what is audited.
+        layout: where the interpreter looks.
+        snapshot: the frozen image.
+        installed: what is installed for it.
+        untracked: what the agent left in the repository.
+    """
+
+    def __init__(
+        self, task: ProbeTask, layout: Layout, snapshot: Snapshot, *, installed: Installed, untracked: Untracked
+    ) -> None:
+        self._task = task
+        self._layout = layout
+        self._snapshot = snapshot
+        self._installed = installed
+        self._untracked = untracked
+        self._workdir = snapshot.resolved(task.environment.workdir) or task.environment.workdir
+        self._known: dict[str, Mapping[str, tuple[Place, ...]]] = {}
+        # Folder → the first part of a path in it, without its ending → the paths.
+        self._files: dict[str, dict[str, list[str]]] = {}
+        self._stdlib = standard_library(layout.version)
+
+    def find(self, name: str) -> Place | None:
+        """Where a top-level module would be found, the repository's own folders apart; None when it is not seen."""
+        for folder in self._path:
+            if folder in self._standard and name in self._stdlib:
+                return Place(name, folder, Form.STANDARD)
+            for place in self._in(folder).get(name, ()):
+                there = self._behind(place) if place.form is Form.LINK else place
+                if there is not None:
+                    return there
+        return self._edited(name)
+
+    def in_sites(self) -> frozenset[str]:
+        """The names of all top-level modules of the site folders."""
+        return frozenset(name for site in self._installed.sites for name in self._in(site))
+
+    def strays(self) -> dict[str, str]:
+        """Modules of the site folders that an agent put there, and that no distribution has → why nobody has them.
+
+        There may be any number of them. Links count for those that somebody has: what they lead to is not looked at.
+        """
+        installed = self._installed
+        claimed = {(one.site, name) for one in installed.distributions for name in one.modules}
+        found = {}
+        for site in installed.sites:
+            for name, (place, *_) in self._in(site).items():
+                paths = self._files[site][name] if place.form is Form.NAMESPACE else [place.path]
+                files = all(path in installed.touched and installed.code[path].kind is Kind.FILE for path in paths)
+                listed = any(_vouches(one, path) for path in paths for one in installed.owners(path))
+                if files and not listed and (site, name) not in claimed and not installed.egg(place.path):
+                    found[name] = self._stranger(place)
+        return found
+
+    def owned(self, name: str, place: Place) -> Owned:
+        """Whose a module is."""
+        if place.form is Form.STANDARD:
+            return Owned()
+        below = self._files.get(place.folder, {}).get(name, [])
+        paths = below if place.form is Form.NAMESPACE and below else [place.path]
+        listed = [one for path in paths for one in self._installed.owners(path) if _vouches(one, path)]
+        claimed = [one for one in self._installed.distributions if one.site == place.folder and name in one.modules]
+        egg = self._installed.egg(place.path)
+        if everyone := (*listed, *claimed, *((egg,) if egg else ())):
+            return Owned(tuple(dict.fromkeys(everyone)))
+        if any(map(self._is_vouched, paths[:_MOST_LOOKS])):
+            return Owned(tuple(self._editable(place.path)))
+        return Owned(stranger=self._stranger(place))
+
+    # --- finding ------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _path(self) -> tuple[str, ...]:
+        """`sys.path`, links followed."""
+        # What easy_install wrote for a long time moves its folders to the front.
+        first = [folder for pth in self._layout.pths if "__egginsert" in pth.text for folder in pth.folders]
+        entries = list(dict.fromkeys((*self._variable(), *first, *self._layout.path)))
+        if len(entries) > _MOST_FOLDERS:
+            self._installed.problems.append(f"more than {_MOST_FOLDERS} folders are on the path")
+        return tuple(dict.fromkeys(filter(None, map(self._snapshot.resolved, entries[:_MOST_FOLDERS]))))
+
+    @cached_property
+    def _standard(self) -> frozenset[str]:
+        return frozenset(map(self._snapshot.resolved, self._layout.stdlib))
+
+    def _variable(self) -> list[str]:
+        """What a conda environment's own variables add."""
+        entry = self._snapshot.entry(f"{self._layout.prefix}/conda-meta/state")
+        try:
+            state = json.loads(entry.text if entry else "{}")
+            value = state["env_vars"]["PYTHONPATH"]
+        except (ValueError, RecursionError, KeyError, TypeError):
+            return []
+        return [folder for folder in str(value).split(":") if folder.startswith("/")]
+
+    def _in(self, folder: str) -> Mapping[str, tuple[Place, ...]]:
+        if folder not in self._known:
+            self._known[folder] = self._listed(folder)
+        return self._known[folder]
+
+    def _listed(self, folder: str) -> Mapping[str, tuple[Place, ...]]:
+        installed, below = self._installed, f"{folder}/"
+        if folder in installed.sites or any(folder.startswith(f"{site}/") for site in installed.sites):
+            paths: Iterable[str] = installed.code
+        else:
+            paths = self._snapshot.touched(folder)
+        paths = [path for path in paths if path.startswith(below) and not _is_of_another(path.removeprefix(below))]
+        files = self._files.setdefault(folder, {})
+        for path in paths:
+            if is_module(path):
+                name = path.removeprefix(below).partition("/")[0].partition(".")[0]
+                files.setdefault(name, []).append(path)
+        if not paths and (entry := self._snapshot.entry(folder)) is not None and entry.kind is Kind.FILE:
+            if entry.content is None:
+                self._installed.problems.append(f"{printable(folder)}, which is on the path, is too large to be read")
+            return {name: (Place(folder, folder, Form.ARCHIVE),) for name in self._packed(folder, entry.content or b"")}
+        return modules_in(folder, paths, self._layout.version)
+
+    def _packed(self, archive: str, content: bytes) -> Iterable[str]:
+        """Top-level modules of an archive; none when it is no archive. Python asks nothing of its name."""
+        try:
+            with zipfile.ZipFile(io.BytesIO(content)) as opened:
+                names = opened.namelist()
+        # What zipfile raises on archives that are made to confuse it.
+        except (zipfile.BadZipFile, ValueError, NotImplementedError, struct.error):
+            return ()
+        return modules_in(archive, (f"{archive}/{name}" for name in names if is_module(name)), self._layout.version)
+
+    def _behind(self, place: Place) -> Place | None:
+        """What a link leads to, if that is a module of its name."""
+        entry = self._snapshot.link(place.path)
+        if entry is None or entry.kind is not Kind.LINK:
+            return None
+        package = self._snapshot.entry(f"{place.path}/__init__.py")
+        if package is not None:
+            return Place(f"{place.path}/__init__.py", place.folder, Form.PACKAGE)
+        target = self._snapshot.resolved(place.path)
+        inside = modules_in(posixpath.dirname(target), self._snapshot.touched(target), self._layout.version)
+        within = inside.get(posixpath.basename(target), ())
+        return next((Place(place.path, place.folder, one.form) for one in within if one.form is not Form.LINK), None)
+
+    def _edited(self, name: str) -> Place | None:
+        """Where an editable install's finder has a module, when it is there."""
+        path = self._mapping.get(name)
+        for suffix in _SUFFIXES if path else ():
+            if self._snapshot.entry(f"{path}{suffix}"):
+                form = Form.PACKAGE if suffix.startswith("/") else Form.SOURCE
+                return Place(self._snapshot.resolved(f"{path}{suffix}"), posixpath.dirname(str(path)), form)
+        return None
+
+    @cached_property
+    def _mapping(self) -> dict[str, str]:
+        finders = [
+            path
+            for path in self._installed.code
+            if posixpath.dirname(path) in self._installed.sites and _FINDER.fullmatch(posixpath.basename(path))
+        ]
+        found: dict[str, str] = {}
+        for path in finders[:_MOST_FINDERS]:
+            entry = self._snapshot.entry(path)
+            found.update(editable_mapping((entry.content if entry else None) or b""))
+        return found
+
+    # --- owning -------------------------------------------------------------------------------------------
+
+    def _editable(self, path: str) -> Iterator[Distribution]:
+        """The editable installs of the folder that a file is in."""
+        for one in self._installed.distributions:
+            if one.direct and one.direct.editable and path.startswith(f"{self._snapshot.resolved(one.direct.folder)}/"):
+                yield one
+
+    def _is_vouched(self, path: str) -> bool:
+        """Whether a file that no distribution lists is the base image's, the repository's, a project's or Debian's."""
+        real = self._snapshot.resolved(path)
+        if not real or any(real.startswith(f"{site}/") for site in self._installed.sites):
+            untouched = real and not self._installed.is_touched(path) and real not in self._installed.touched
+            return bool(untouched or any(_vouches(one, real) for one in self._installed.owners(real)))
+        if real.startswith(f"{self._workdir}/"):
+            return self._untracked.explained(real.removeprefix(f"{self._workdir}/"))
+        if real not in self._snapshot.touched(posixpath.dirname(real)) or self._project(real):
+            return True
+        return any(one.standing is Standing.GENUINE for one in Packages(self._task, self._snapshot).judged([real]))
+
+    def _project(self, path: str) -> str:
+        """The folder of the project that a file is in; empty when it is in none."""
+        folder = posixpath.dirname(path)
+        for _ in range(_LEVELS):
+            if folder.count("/") < 1 or folder == "/":
+                break
+            if any(self._snapshot.link(f"{folder}/{name}") for name in PROJECT):
+                return folder
+            folder = posixpath.dirname(folder)
+        return ""
+
+    def _stranger(self, place: Place) -> str:
+        return f"{place.path}, which no distribution and no project has"
+
+
+def _vouches(one: Distribution, path: str) -> bool:
+    """Whether a distribution that lists a file says what is in it, or says so of no file."""
+    return one.style is not Style.WHEEL or bool(one.files[path]) or not any(one.files.values())
+
+
+def _is_of_another(path: str) -> bool:
+    """Whether a path in a folder of the standard library is that of a site folder in it."""
+    return path.startswith(("site-packages/", "dist-packages/"))

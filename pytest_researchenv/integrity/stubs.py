@@ -1,0 +1,192 @@
+"""Modules that satisfy an import of the repository, and that nobody has: neither a distribution nor the repository."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from pytest_researchenv.integrity.installed import Distribution, Installed
+from pytest_researchenv.integrity.ownership import Modules, Place
+from pytest_researchenv.integrity.protocol import Signs, Snapshot
+from pytest_researchenv.integrity.untracked import Offer, Untracked
+from pytest_researchenv.model import Finding, Sign
+from pytest_researchenv.probes.imports import ImportScan, OwnModules
+from pytest_researchenv.probes.lookup import printable
+from pytest_researchenv.probes.outside import standard_library
+from pytest_researchenv.probes.protocol import ProbeTask
+
+
+__all__ = ["Satisfied", "satisfied", "stub_signs"]
+
+#: Modules of the standard library that are no part of any program, and whose names people give to files of their own.
+_BYSTANDERS = frozenset({"antigravity", "idlelib", "lib2to3", "test", "this", "turtledemo", "turtle"})
+#: Names that some distributions install by mistake, and every other repository has.
+_COMMON = frozenset(
+    {"benchmark", "benchmarks", "build", "conftest", "docs", "examples", "scripts", "setup", "test", "tests", "tools"}
+)
+#: What no repository compiles for itself.
+_NEVER_BUILT = frozenset({"jax", "jaxlib", "numpy", "tensorflow", "torch", "torchaudio", "torchvision", "triton"})
+#: What runs at the start of Python is for another check.
+_HOOKS = frozenset({"sitecustomize", "usercustomize", "_virtualenv"})
+#: Statements that import, with what they name.
+_IMPORT = re.compile(rb"^[ \t]*(?:from[ \t]+(\w+)|import[ \t]+([\w., \t]+))", re.MULTILINE)
+_OWNED = "a distribution or the repository has it"
+
+
+@dataclass(frozen=True, slots=True)
+class Satisfied:
+    """What satisfies the imports of the repository.
+
+    Attributes:
+        owners: top-level name → the distributions that have it.
+        places: top-level name → where it is.
+        strangers: top-level name → why nobody has it.
+    """
+
+    owners: Mapping[str, tuple[Distribution, ...]] = field(default_factory=dict)
+    places: Mapping[str, Place] = field(default_factory=dict)
+    strangers: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, one: Distribution, frameworks: Collection[str]) -> Iterator[str]:
+        """The modules of a distribution: those that the repository imports, and frameworks in any case."""
+        yield from (name for name, owners in self.owners.items() if one in owners)
+        yield from (name for name in frameworks if f"{one.site}/{name}/__init__.py" in one.files)
+
+
+def satisfied(names: Collection[str], modules: Modules) -> Satisfied:
+    """Find what satisfies some imports.
+
+    Args:
+        names: top-level names.
+        modules: what the interpreter finds.
+
+    Raises:
+        SandboxError: the engine refuses to read.
+    """
+    places = {name: place for name in sorted(names) if (place := modules.find(name)) is not None}
+    owned = {name: modules.owned(name, place) for name, place in places.items()}
+    return Satisfied(
+        owners={name: one.distributions for name, one in owned.items() if one.distributions},
+        places=places,
+        strangers={name: one.stranger for name, one in owned.items() if one.stranger},
+    )
+
+
+def foreign_names(scan: ImportScan, own: OwnModules) -> frozenset[str]:
+    """Imported names that the tree does not satisfy by itself, wherever they are imported."""
+    return frozenset(
+        name for name, files in scan.importers.items() if any(not own.satisfy(name, file) for file in files)
+    )
+
+
+def stub_signs(
+    task: ProbeTask,
+    snapshot: Snapshot,
+    *,
+    version: str,
+    scan: ImportScan,
+    found: Satisfied,
+    modules: Modules,
+    installed: Installed,
+    untracked: Untracked,
+) -> Signs:
+    """Accuse what nobody has.
+
+    Args:
+        task: what is audited.
+        snapshot: the frozen image.
+        version: minor version of the Python.
+        scan: what the pinned tree imports.
+        found: what satisfies it.
+        modules: what the interpreter finds.
+        installed: what is installed for it.
+        untracked: what the agent left in the repository.
+
+    Raises:
+        SandboxError: the engine refuses to read.
+    """
+    exempt = task.repository.imports.unsatisfiable
+    strangers = {name: why for name, why in found.strangers.items() if name not in exempt}
+    strangers |= _imported_by_others(snapshot, modules, installed, strangers.keys() | scan.importers.keys())
+    in_tree = _in_repository(task, scan, untracked, modules, standard_library(version))
+    findings = [_stub(name, why) for name, why in sorted(strangers.items())]
+    findings += [_stub(name, why) for name, why in sorted(in_tree.items())]
+    findings += [
+        Finding(Sign.STUB, printable(path), f"the tracked {printable(module)} is imported", "Python prefers this one")
+        for path, module in untracked.overriding()
+    ]
+    named = {name: why for name, why in {**strangers, **in_tree}.items() if name in scan.importers}
+    return Signs(tuple(findings), modules={name: printable(why, 500) for name, why in named.items()})
+
+
+def _stub(name: str, why: str) -> Finding:
+    return Finding(Sign.STUB, printable(name), _OWNED, printable(why, 500))
+
+
+# --- in the repository ------------------------------------------------------------------------------------
+
+
+def _in_repository(
+    task: ProbeTask, scan: ImportScan, untracked: Untracked, modules: Modules, stdlib: Collection[str]
+) -> dict[str, str]:
+    """Names that untracked files of the repository stand for, which are another's or nobody's."""
+    own = OwnModules.of(task.tree.root, task.tree.files)
+    elsewhere = dict.fromkeys(set(stdlib) - _BYSTANDERS, "the standard library's")
+    installed = modules.in_sites() - modules.strays().keys() - elsewhere.keys()
+    elsewhere |= dict.fromkeys(installed, "an installed distribution's")
+    scripts = _script_folders(task.tree.files)
+    found = {}
+    for folder, name, offer in untracked.offers():
+        importers = [file for file in scan.importers.get(name, ()) if folder == "src" or _is_above(folder, file)]
+        if (folder, name) in own.places or name in task.repository.imports.unsatisfiable:
+            continue
+        if not importers and (name not in elsewhere or folder not in scripts):
+            continue
+        if offer.linked and not untracked.is_package(offer.path):
+            continue
+        if name in elsewhere and offer.regular and _shadows(name, offer, bool(importers), folder in scripts):
+            found[name] = f"the untracked {offer.path} goes before {elsewhere[name]} {name}"
+        elif importers and name not in elsewhere and not offer.native and _stands_in(offer, name, importers, own):
+            found[name] = f"only the untracked {offer.path}, which no project in the repository has"
+    return found
+
+
+def _shadows(name: str, offer: Offer, imported: bool, runs_there: bool) -> bool:  # noqa: FBT001 - two facts, named
+    if offer.native and name not in _NEVER_BUILT:
+        # What a repository builds in place may be installed as well.
+        return False
+    return imported or (runs_there and name not in _COMMON)
+
+
+def _stands_in(offer: Offer, name: str, importers: Collection[str], own: OwnModules) -> bool:
+    """Whether a module that nobody else has is imported, or one that the tree has elsewhere is hidden."""
+    return offer.regular or any(not own.satisfy(name, file) for file in importers)
+
+
+def _is_above(folder: str, file: str) -> bool:
+    return folder == "." or file.startswith(f"{folder}/")
+
+
+def _script_folders(files: Collection[str]) -> frozenset[str]:
+    """Folders from which code is run: they are first on the path of what runs there."""
+    folders = {posixpath.dirname(path) or "." for path in files if path.endswith(".py")}
+    packages = {posixpath.dirname(path) or "." for path in files if posixpath.basename(path) == "__init__.py"}
+    return frozenset({".", "src", *(folders - packages)})
+
+
+# --- in site folders --------------------------------------------------------------------------------------
+
+
+def _imported_by_others(
+    snapshot: Snapshot, modules: Modules, installed: Installed, known: Collection[str]
+) -> dict[str, str]:
+    """Modules in site folders that nobody has, and that the code of a distribution imports."""
+    strays = {name: why for name, why in modules.strays().items() if name not in known and name not in _HOOKS}
+    imported: set[str] = set()
+    for site in installed.sites if strays else ():
+        for entry in snapshot.tree(site, lambda path: path.endswith(".py") and bool(installed.owners(path))):
+            for match in _IMPORT.finditer(entry.content or b""):
+                imported.update(re.findall(r"(?:^|,)\s*(\w+)", (match[1] or match[2]).decode(errors="replace")))
+    return {name: f"{why}, and which distributions import" for name, why in strays.items() if name in imported}

@@ -1,0 +1,214 @@
+"""What an agent left in the repository beside its tracked files, as far as Python would import it."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import PurePosixPath
+from typing import final
+
+from pytest_researchenv.integrity.installed import is_module
+from pytest_researchenv.integrity.protocol import Kind, Snapshot
+from pytest_researchenv.probes.imports import EXCLUDED
+from pytest_researchenv.probes.protocol import ProbeTask
+
+
+__all__ = ["PROJECT", "Offer", "Untracked"]
+
+#: What a project has at its top: it is built from there, or was checked out.
+PROJECT = ("pyproject.toml", "setup.py", "setup.cfg", ".git", "PKG-INFO")
+
+#: Names of files that build steps write.
+_GENERATED = re.compile(r"(?:_*(?:git_?)?version(?:_info)?_*|_*build_(?:info|config)_*|__config__)\.py")
+#: What code is generated from: of `x.py.in` and `x.i` comes `x.py`, of `x.proto` `x_pb2.py`.
+_TEMPLATES = re.compile(r"(.+?)(?:\.py)?\.(?:i|in|tmpl|template|j2|jinja2?|mako|lark|fbs|thrift|capnp)")
+_GRAMMARS = re.compile(r"(.+)\.(?:proto|g4?|ui|qrc)")
+_ENDINGS = re.compile(r"(.+?)(?:_pb2(?:_grpc)?|_grpc|Lexer|Parser|Listener|Visitor|_rc|_ui)")
+#: What compiles Python sources to extensions of the same name.
+_COMPILERS = re.compile(rb"cythonize|mypyc|nuitka", re.IGNORECASE)
+_SETUP_BYTES = 1024 * 1024
+#: Paths that are looked at for whether they are links; only what has the name of a module is.
+_MOST_LOOKS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Something untracked that an import could lead to.
+
+    Attributes:
+        path: its file, relative to the repository; of a namespace package the folder.
+        regular: whether it is a module, or a package with an `__init__`: then it goes before what comes later.
+        native: whether it is compiled.
+        linked: whether it is a package only if it is a link to one (`Untracked.is_package`).
+    """
+
+    path: str
+    regular: bool
+    native: bool
+    linked: bool = False
+
+
+@final
+class Untracked:
+    """The untracked files of the repository.
+
+    Args:
+        task: what is audited.
+        snapshot: the frozen image.
+    """
+
+    def __init__(self, task: ProbeTask, snapshot: Snapshot) -> None:
+        self._task = task
+        self._snapshot = snapshot
+        self.workdir = snapshot.resolved(task.environment.workdir) or task.environment.workdir
+        self._tracked = frozenset(task.tree.files)
+        self._known: dict[re.Pattern[str], frozenset[str]] = {}
+        self._looks = 0
+        self._folders = frozenset(
+            str(folder) for path in task.tree.files for folder in PurePosixPath(path).parents if folder.name
+        )
+
+    def explained(self, path: str) -> bool:
+        """Whether what is at a path, relative to the repository, belongs to it.
+
+        It does when it is tracked, at least in part; when a build made it: it is compiled, or generated from something
+        tracked; and when it is of a project of its own that lies in the repository.
+        """
+        package = posixpath.dirname(path) if posixpath.basename(path).startswith("__init__.") else path
+        if path in self._tracked or package in self._folders:
+            return True
+        return path.endswith(".so") or self._is_generated(path) or self._is_elsewhere(path)
+
+    def offers(self) -> Iterator[tuple[str, str, Offer]]:
+        """Each folder, name and thing that an import of that name leads to there; nothing that is explained."""
+        for (folder, name), offer in self._offers.items():
+            if not self._is_generated(offer.path):
+                yield folder, name, offer
+
+    def overriding(self) -> Iterator[tuple[str, str]]:
+        """Untracked paths that Python prefers to a tracked module, and that module."""
+        for (folder, name), offer in self._offers.items():
+            package = posixpath.join(folder, name).removeprefix("./")
+            file, entry = f"{package}.py", f"{package}/__init__.py"
+            # A package goes before a module, and an extension before a source.
+            in_package = posixpath.basename(offer.path).startswith("__init__.")
+            if offer.linked:
+                in_package = file in self._tracked and self.is_package(offer.path)
+            built = offer.native and self._is_built("__init__" if in_package else name)
+            hides = package not in self._folders and offer.regular and (in_package or offer.native)
+            if file in self._tracked and hides and not built:
+                yield offer.path, file
+            elif entry in self._tracked and in_package and offer.native and not built:
+                yield offer.path, entry
+
+    # --- what is there ------------------------------------------------------------------------------------
+
+    @cached_property
+    def _touched(self) -> frozenset[str]:
+        below = f"{self.workdir}/"
+        touched = self._snapshot.touched(self.workdir)
+        return frozenset(
+            path.removeprefix(below) for path, kind in touched.items() if path.startswith(below) and kind != "D"
+        )
+
+    @cached_property
+    def _environments(self) -> tuple[str, ...]:
+        """Folders of virtual environments and conda's, in the repository."""
+        marks = ("pyvenv.cfg", "conda-meta/history")
+        return tuple(
+            f"{path.removesuffix(mark)}" for path in self._touched for mark in marks if path.endswith(f"/{mark}")
+        )
+
+    @cached_property
+    def _projects(self) -> frozenset[str]:
+        """Folders of projects that are no part of the tracked tree."""
+        found = {
+            posixpath.dirname(path) for path in self._touched - self._tracked if posixpath.basename(path) in PROJECT
+        }
+        return frozenset(folder for folder in found if folder and folder not in self._folders)
+
+    def _is_elsewhere(self, path: str) -> bool:
+        """Whether a path is in an environment or a project of its own."""
+        parts = PurePosixPath(path).parts
+        if not EXCLUDED.isdisjoint(parts) or not {"site-packages", "dist-packages"}.isdisjoint(parts):
+            return True
+        if path.startswith(self._environments):
+            return True
+        return any(str(folder) in self._projects for folder in PurePosixPath(path).parents)
+
+    def _is_generated(self, path: str) -> bool:
+        file = posixpath.basename(path)
+        if _GENERATED.fullmatch(file):
+            return True
+        stem = file.partition(".")[0]
+        ended = _ENDINGS.fullmatch(stem)
+        made = stem in self._stems(_TEMPLATES) or (ended is not None and ended[1] in self._stems(_GRAMMARS))
+        return made and not path.endswith(".pyc")
+
+    def _stems(self, pattern: re.Pattern[str]) -> frozenset[str]:
+        """Names of tracked files, as far as a pattern finds them."""
+        if pattern not in self._known:
+            matches = (pattern.fullmatch(posixpath.basename(path)) for path in self._tracked)
+            self._known[pattern] = frozenset(match[1] for match in matches if match)
+        return self._known[pattern]
+
+    def _is_built(self, stem: str) -> bool:
+        """Whether the repository's own build compiles its sources of a name."""
+        if any(f"/{path}".endswith((f"/{stem}.pyx", f"/{stem}.pxd")) for path in self._tracked):
+            return True
+        return self._compiles
+
+    @cached_property
+    def _compiles(self) -> bool:
+        for path in self._tracked:
+            file = self._task.tree.root / path
+            if posixpath.basename(path) in ("setup.py", "pyproject.toml") and file.is_file() and not file.is_symlink():
+                with file.open("rb") as stream:
+                    if _COMPILERS.search(stream.read(_SETUP_BYTES)):
+                        return True
+        return False
+
+    @cached_property
+    def _offers(self) -> Mapping[tuple[str, str], Offer]:
+        found: dict[tuple[str, str], Offer] = {}
+        holding = {posixpath.dirname(path) for path in self._touched}
+        for path in sorted(self._touched - self._tracked):
+            pure = PurePosixPath(path)
+            if self._is_elsewhere(path):
+                continue
+            if is_module(path):
+                for place, offer in _places(pure):
+                    if place not in found or (offer.regular and not found[place].regular):
+                        found[place] = offer
+            elif pure.name.isidentifier() and path not in holding:
+                found[str(pure.parent), pure.name] = Offer(path, regular=True, native=False, linked=True)
+        return found
+
+    def is_package(self, path: str) -> bool:
+        """Whether a path is a link to a package that lies outside the repository."""
+        self._looks += 1
+        if self._looks > _MOST_LOOKS:
+            # Nobody has so many files with the names of modules, and no ending.
+            return True
+        entry = self._snapshot.link(f"{self.workdir}/{path}")
+        if entry is None or entry.kind is not Kind.LINK:
+            return False
+        target = self._snapshot.resolved(entry.path)
+        inside = target == self.workdir or target.startswith(f"{self.workdir}/")
+        return not inside and self._snapshot.entry(f"{target}/__init__.py") is not None
+
+
+def _places(path: PurePosixPath) -> Iterator[tuple[tuple[str, str], Offer]]:
+    """Folder and name of each module or package that a file makes."""
+    name, native = path.name.partition(".")[0], path.suffix == ".so"
+    if name == "__init__":
+        yield (str(path.parent.parent), path.parent.name), Offer(str(path), regular=True, native=native)
+    elif name.isidentifier():
+        yield (str(path.parent), name), Offer(str(path), regular=True, native=native)
+    for folder in path.parents:
+        if not folder.name.isidentifier():
+            break
+        yield (str(folder.parent), folder.name), Offer(str(folder), regular=False, native=native)

@@ -1,0 +1,468 @@
+"""Code that runs before any program is found and blanked, unless somebody installed it. No Docker."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from dataclasses import replace
+
+import pytest
+
+from pytest_researchenv.integrity import virtualenv
+from pytest_researchenv.integrity.hooks import hooks
+from pytest_researchenv.integrity.protocol import Signs
+from pytest_researchenv.model import PathSource, Repository, Sign, Tier, TierSpec
+from pytest_researchenv.sandbox.fake import Folder, Link
+from tests.unit.integrity.images import DEBIAN, SITE, STATUS, VENV, Nodes, distribution, md5, opened_image, python_elf
+
+
+WORKDIR = "/workspace/project"
+LOCAL = "/usr/local/lib/python3.11/dist-packages"
+USER = "/root/.local/lib/python3.11/site-packages"
+
+
+def signs(
+    nodes: Nodes,
+    python: str = "/opt/venv/bin/python",
+    *,
+    base: Nodes | None = None,
+    tracked: dict[str, str] | None = None,
+    repository: Repository | None = None,
+) -> Signs:
+    """What is seen of an image with a virtual environment."""
+    with opened_image({**VENV, **nodes}, python=python, base=base, tracked=tracked, repository=repository) as (
+        task,
+        snapshot,
+    ):
+        return hooks(task, snapshot)
+
+
+def found(signs: Signs) -> list[str]:
+    """What findings are about."""
+    assert {finding.kind for finding in signs.findings} <= {Sign.HOOK}
+    assert not any(finding.kind.voids for finding in signs.findings if isinstance(finding.kind, Sign))
+    return [finding.field for finding in signs.findings]
+
+
+EDITABLE = "import __editable___x_finder; __editable___x_finder.install()\n"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "python"),
+    [
+        ({}, "/opt/venv/bin/python"),
+        ({}, "/usr/bin/python3"),
+        ({f"{SITE}/paths.pth": "/opt\n# import os\n"}, "/opt/venv/bin/python"),
+        (distribution(SITE, "coverage", {"a1_coverage.pth": "import sys; exec('x')\n"}), "/opt/venv/bin/python"),
+        (
+            distribution(SITE, "x", {"__editable__.x.pth": EDITABLE, "__editable___x_finder.py": ""}),
+            "/opt/venv/bin/python",
+        ),
+        (distribution(SITE, "x", {"sitecustomize.py": "import x\n"}), "/opt/venv/bin/python"),
+        (distribution(SITE, "x", {"sitecustomize/__init__.py": "import x\n"}), "/opt/venv/bin/python"),
+        (distribution(LOCAL, "x", {"x.pth": "import x\n"}), "/usr/bin/python3"),
+        ({"/etc/ld.so.preload": "\n  \n"}, "/usr/bin/python3"),
+        ({"/etc/ld.so.preload": Link("/nowhere")}, "/usr/bin/python3"),
+        ({f"{SITE}/usercustomize.py": "x", f"{LOCAL}/sitecustomize.py": "x"}, "/opt/venv/bin/python"),
+        ({f"{WORKDIR}/sitecustomize.py": "x", "/opt/sitecustomize.py": "x"}, "/opt/venv/bin/python"),
+        ({f"{SITE}/x.start": "x:main\n"}, "/opt/venv/bin/python"),
+        ({f"{SITE}/easy-install.pth": "import sys; sys.__plen = len(sys.path)\n./x.egg\n"}, "/opt/venv/bin/python"),
+    ],
+)
+def test_honest_start_up_code(nodes: Nodes, python: str) -> None:
+    """What distributions list, what Python does not look at, and what has no effect."""
+    assert signs(nodes, python) == Signs()
+
+
+# --- the loader -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["/opt/evil.so\n", "# nothing", b"\xff", "x" * 9_000_000])
+def test_the_list_of_preloaded_libraries(text: str | bytes) -> None:
+    """It is empty on every honest system, whatever is in it."""
+    seen = signs({"/etc/ld.so.preload": text})
+
+    assert found(seen) == ["/etc/ld.so.preload"]
+    assert seen.blanked == {"/etc/ld.so.preload": ""}
+
+
+def test_the_base_images_own_list_is_no_sign() -> None:
+    """Its maker wanted that."""
+    base = {**DEBIAN, "/etc/ld.so.preload": "/usr/lib/vendor.so\n"}
+
+    assert signs({}, base=base) == Signs()
+    assert found(signs({"/etc/ld.so.preload": "/opt/x.so\n"}, base=base)) == ["/etc/ld.so.preload"]
+
+
+def test_what_is_blanked_is_named_without_links() -> None:
+    """The engine puts a folder in the place of a link on the way."""
+    moved: Nodes = {"/etc": Link("/real"), "/real/ld.so.preload": "/x.so"}
+    nodes = {path: node for path, node in DEBIAN.items() if not path.startswith("/etc/")}
+    assert signs(moved, base=nodes).blanked == {"/real/ld.so.preload": ""}
+
+
+# --- modules that Python imports --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sitecustomize.py",
+        "sitecustomize.pyc",
+        "sitecustomize.so",
+        "sitecustomize.abi3.so",
+        "sitecustomize.cpython-311-x86_64-linux-gnu.so",
+    ],
+)
+@pytest.mark.parametrize("folder", [SITE, "/usr/lib/python3.11", "/usr/lib/python3.11/lib-dynload"])
+def test_sitecustomize(name: str, folder: str) -> None:
+    """In any form, wherever Python looks."""
+    path = f"{folder}/{name}"
+    seen = signs({path: "import evil\n"})
+
+    assert found(seen) == [path]
+    assert seen.blanked == {path: ""}
+
+
+def test_sitecustomize_as_a_package() -> None:
+    """A file stands in the place of its folder, so that no bytecode in it is found either. A link is one, too."""
+    path = f"{SITE}/sitecustomize"
+    folder: Nodes = {f"{path}/__init__.py": "x", f"{path}/__pycache__/__init__.cpython-311.pyc": b"x"}
+    link: Nodes = {path: Link("/opt/hook"), "/opt/hook/__init__.py": "x"}
+    for nodes in (folder, link):
+        seen = signs(nodes)
+        assert found(seen) == [path]
+        assert seen.blanked == {path: ""}
+
+
+def test_debians_own_sitecustomize_is_a_link_whose_target_is_looked_at() -> None:
+    """The link in the standard library stays the same."""
+    path = "/usr/lib/python3.11/sitecustomize.py"
+    elsewhere: Nodes = {path: Link("/opt/x"), "/opt/x": "evil"}
+    changed: list[Nodes] = [{"/etc/python3.11/sitecustomize.py": "evil"}, {path: "evil"}, elsewhere]
+    for nodes in changed:
+        seen = signs(nodes)
+        assert found(seen) == [path]
+        assert seen.blanked == {path: ""}
+
+
+@pytest.mark.parametrize("folder", [SITE, LOCAL, USER])
+def test_what_debians_sitecustomize_imports(folder: str) -> None:
+    """It is a hook by another name."""
+    path = f"{folder}/apport_python_hook.py"
+    python = "/opt/venv/bin/python" if folder == SITE else "/usr/bin/python3"
+
+    assert found(signs({path: "evil"}, python)) == [path]
+
+
+def test_usercustomize_counts_where_python_imports_it() -> None:
+    """Not in a virtual environment that is apart."""
+    nodes = {f"{USER}/usercustomize.py": "evil"}
+
+    assert found(signs(nodes, "/usr/bin/python3")) == [f"{USER}/usercustomize.py"]
+    assert signs(nodes) == Signs()
+    shared = {**nodes, "/opt/venv/pyvenv.cfg": "home = /usr/bin\ninclude-system-site-packages = true\n"}
+    assert found(signs(shared)) == [f"{USER}/usercustomize.py"]
+
+
+def test_bytecode_beside_a_start_up_module_is_blanked() -> None:
+    """It could be anything's; Python itself leaves it there, so that it is no sign."""
+    cached = "/usr/lib/python3.11/__pycache__/sitecustomize.cpython-311.pyc"
+    path = f"{SITE}/sitecustomize.py"
+
+    assert signs({cached: b"x"}) == Signs(blanked={cached: ""})
+    seen = signs({path: "evil", f"{SITE}/__pycache__/sitecustomize.cpython-311.opt-1.pyc": b"x"})
+    assert found(seen) == [path]
+    assert len(seen.blanked) == 2
+
+
+def test_bytecode_that_is_never_checked_is_a_sign() -> None:
+    """Nobody has start-up code that no longer depends on its source."""
+    unchecked = b"\xa7\x0d\r\n\1\0\0\0" + bytes(8)
+    cached = "/usr/lib/python3.11/__pycache__/sitecustomize.cpython-311.pyc"
+    seen = signs({cached: unchecked})
+
+    assert found(seen) == [cached]
+    assert seen.blanked == {cached: ""}
+
+
+def test_a_listed_module_that_was_edited() -> None:
+    """Its distribution lists another."""
+    nodes = distribution(SITE, "x", {"sitecustomize.py": "import x\n"})
+    path = f"{SITE}/sitecustomize.py"
+
+    assert found(signs({**nodes, path: "import evil\n"})) == [path]
+
+
+def test_folders_that_path_files_add_are_looked_into() -> None:
+    """And archives: an egg on the path holds modules."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("sitecustomize.py", "evil")
+    harmless = io.BytesIO()
+    with zipfile.ZipFile(harmless, "w") as archive:
+        archive.writestr("package/sitecustomize.py", "")
+    nodes: Nodes = {
+        f"{SITE}/x.pth": "/opt/src\n/opt/a.egg\n/opt/b.egg\n/opt/c.egg\n",
+        "/opt/src/sitecustomize.py": "evil",
+        "/opt/a.egg": packed.getvalue(),
+        "/opt/b.egg": harmless.getvalue(),
+        "/opt/c.egg": b"PK\x05\x06 broken",
+    }
+    seen = signs(nodes)
+
+    assert found(seen) == ["/opt/src/sitecustomize.py", "/opt/a.egg"]
+    assert seen.blanked == {"/opt/src/sitecustomize.py": "", "/opt/a.egg": ""}
+
+
+def test_an_archive_too_large_to_be_searched_is_not_used() -> None:
+    """No honest egg is."""
+    assert found(signs({f"{SITE}/x.pth": "/opt/a.egg\n", "/opt/a.egg": bytes(17 * 1024**2)})) == ["/opt/a.egg"]
+
+
+def test_the_repository_is_looked_into_where_it_is_on_the_path() -> None:
+    """A tracked file is the repository's own."""
+    path = f"{WORKDIR}/sitecustomize.py"
+    plain = Repository("project", PathSource("unused"))
+    rooted = replace(plain, root_on_path=True)
+    tier = TierSpec(argv=("x",), timeout_s=1, environment={"PYTHONPATH": "{repo}/src:{repo}"})
+    asked = replace(plain, tiers={Tier.C1: tier})
+
+    assert found(signs({path: "evil"}, repository=rooted)) == [path]
+    assert found(signs({path: "evil"}, repository=asked)) == [path]
+    assert signs({path: "evil"}, repository=plain) == Signs()
+    assert signs({}, repository=rooted, tracked={"sitecustomize.py": "theirs"}) == Signs()
+
+
+def test_thousands_of_start_up_modules_are_no_way_to_hide_one() -> None:
+    """Then nothing of the environment can be believed."""
+    seen = signs({f"{SITE}/sitecustomize.cpython-{number}-x.so": "x" for number in range(2000)})
+
+    assert Sign.UNREADABLE in {finding.kind for finding in seen.findings}
+    assert len(seen.findings) < 60
+
+
+# --- .pth files -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["evil.pth", "distutils-precedence.pth", "__editable__.x.pth", "_virtualenv.pth", ".pth"]
+)
+def test_a_path_file_that_nobody_lists(name: str) -> None:
+    """Its paths stay, and its code does not."""
+    seen = signs({f"{SITE}/{name}": "/opt/a\nimport os; os.system('x')\n/opt/b\n"})
+
+    assert found(seen) == [f"{SITE}/{name}"]
+    assert seen.blanked == {f"{SITE}/{name}": "/opt/a\n/opt/b\n"}
+
+
+def test_a_path_file_that_differs_from_its_distributions() -> None:
+    """The RECORD has another hash; and none that is not the site folder's own counts."""
+    nodes = distribution(SITE, "x", {"x.pth": "import x\n"})
+    path = f"{SITE}/x.pth"
+
+    assert found(signs({**nodes, path: "import x; import evil\n"})) == [path]
+    assert found(signs({path: "import x\n", **distribution("/opt/other", "x", {"x.pth": "import x\n"})})) == [path]
+    record = {f"{SITE}/x-1.0.dist-info/RECORD": "x.pth,,\n"}
+    assert found(signs({path: "import x\n", **record})) == [path]
+
+
+@pytest.mark.parametrize(
+    "text", ["", '"', "x.pth", "x.pth,sha256=%%%,9", "\0" * 1000, "x.pth," + "a" * 200_000, "x.pth,sha256=é,1"]
+)
+def test_a_broken_record_vouches_for_nothing(text: str) -> None:
+    """And breaks nothing."""
+    nodes = {f"{SITE}/x.pth": "import x\n", f"{SITE}/x-1.0.dist-info/RECORD": text}
+    assert found(signs(nodes)) == [f"{SITE}/x.pth"]
+
+
+def test_debians_packages_own_their_path_files() -> None:
+    """Those of the base image, and those that came later."""
+    path = "/usr/lib/python3/dist-packages/zope-nspkg.pth"
+    status = f"{STATUS}Package: zope\nStatus: install ok installed\nVersion: 1\n\n"
+    nodes: Nodes = {
+        path: "import zope\n",
+        "/var/lib/dpkg/status": status,
+        "/var/lib/dpkg/info/zope.md5sums": md5((path, b"import zope\n")),
+    }
+    assert signs(nodes, "/usr/bin/python3") == Signs()
+    assert found(signs({**nodes, path: "import evil\n"}, "/usr/bin/python3")) == [path]
+    edited = "/usr/lib/python3/dist-packages/distutils-precedence.pth"
+    assert found(signs({edited: "import evil\n"}, "/usr/bin/python3")) == [edited]
+
+
+NAMESPACE = (
+    "import sys, types, os;p = os.path.join(sys._getframe(1).f_locals['sitedir'], *('google',));"
+    "importlib = __import__('importlib.util');__import__('importlib.machinery');"
+    "m = sys.modules.setdefault('google', importlib.util.module_from_spec("
+    "importlib.machinery.PathFinder.find_spec('google', [os.path.dirname(p)])));"
+    "m = m or sys.modules.setdefault('google', types.ModuleType('google'));"
+    "mp = (m or []) and m.__dict__.setdefault('__path__',[]);(p not in mp) and mp.append(p)\n"
+)
+
+
+def test_a_namespace_package_needs_its_folder() -> None:
+    """Without one, the line that setuptools writes would make a stand-in for a package that is not there."""
+    path = f"{SITE}/google-nspkg.pth"
+
+    assert signs({path: NAMESPACE, f"{SITE}/google": Folder()}) == Signs()
+    assert found(signs({path: NAMESPACE})) == [path]
+    assert found(signs({path: NAMESPACE + "import evil\n", f"{SITE}/google": Folder()})) == [path]
+
+
+def test_a_name_that_no_record_can_hold_voids() -> None:
+    """Nothing could be put in its place."""
+    seen = signs({f"{SITE}/evil\udcff.pth": "import evil\n"})
+
+    assert {finding.kind for finding in seen.findings} == {Sign.HOOK, Sign.UNREADABLE}
+    assert seen.blanked == {}
+    assert seen.findings[0].field == f"{SITE}/evil\\xff.pth"
+
+
+def test_a_path_file_too_large_to_be_read() -> None:
+    """Nobody's has megabytes; all of it is blanked."""
+    seen = signs({f"{SITE}/evil.pth": "#" * 9_000_000 + "\nimport evil\n"})
+
+    assert found(seen) == [f"{SITE}/evil.pth"]
+    assert seen.blanked == {f"{SITE}/evil.pth": ""}
+
+
+# --- virtualenv -------------------------------------------------------------------------------------------
+
+#: What virtualenv's file does, in short: of no known version.
+LIKE = '''
+"""Patches that are applied at runtime to the virtual environment."""
+import os
+import sys
+_DISTUTILS_PATCH = "distutils.dist", "setuptools.dist"
+class _Finder:
+    def find_spec(self, fullname, path, target=None):
+        from functools import partial
+        from importlib.util import find_spec
+        return None
+sys.meta_path.insert(0, _Finder())
+'''
+
+
+def test_virtualenvs_own_start_up_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a known version it stays; of another it is not run, and held against nobody."""
+    path, source = f"{SITE}/_virtualenv.pth", f"{SITE}/_virtualenv.py"
+    seen = signs({path: "import _virtualenv", source: LIKE})
+
+    assert seen.findings == ()
+    assert seen.blanked == {path: ""}
+    assert len(seen.remarks) == 1
+    monkeypatch.setattr("pytest_researchenv.integrity.hooks.KNOWN", {_sha256(LIKE)})
+    assert signs({path: "import _virtualenv", source: LIKE}) == Signs()
+    cached = f"{SITE}/__pycache__/_virtualenv.cpython-311.pyc"
+    assert signs({path: "import _virtualenv", source: LIKE, cached: b"x"}) == Signs(blanked={cached: ""})
+
+
+def _sha256(text: str) -> str:
+    import hashlib  # noqa: PLC0415 - for this alone.
+
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import evil\n" + LIKE,
+        LIKE + "exec('x')\n",
+        LIKE + "open('/etc/passwd')\n",
+        LIKE + "import torch\n",
+        LIKE + "from . import evil\n",
+        LIKE + "__import__('evil')\n",
+        LIKE + "os.environ['X'] = '1'\n",
+        LIKE.replace("distutils.dist", "torch.dist"),
+        LIKE.replace('"distutils.dist", "setuptools.dist"', '"torch"'),
+        "(" * 5000,
+        "x = \0",
+        "#" * 40_000,
+        "",
+    ],
+)
+def test_what_only_looks_like_virtualenvs(source: str) -> None:
+    """It does more, or something else."""
+    seen = signs({f"{SITE}/_virtualenv.pth": "import _virtualenv", f"{SITE}/_virtualenv.py": source})
+
+    assert found(seen) == [f"{SITE}/_virtualenv.pth"]
+    assert seen.blanked == {f"{SITE}/_virtualenv.pth": ""}
+
+
+def test_virtualenvs_path_file_alone() -> None:
+    """Without its module, or with more than its line."""
+    assert found(signs({f"{SITE}/_virtualenv.pth": "import _virtualenv"})) == [f"{SITE}/_virtualenv.pth"]
+    more = {f"{SITE}/_virtualenv.pth": "import _virtualenv; x", f"{SITE}/_virtualenv.py": LIKE}
+    assert found(signs(more)) == [f"{SITE}/_virtualenv.pth"]
+    assert virtualenv.suspicion(LIKE) == ""
+
+
+# --- .start files -----------------------------------------------------------------------------------------
+
+
+def test_start_files_are_hooks_of_newer_versions() -> None:
+    """Python 3.15 runs what they name."""
+    site = "/opt/new/lib/python3.15/site-packages"
+    base: Nodes = {
+        "/opt/new/bin/python": python_elf("3.15"),
+        "/opt/new/lib/python3.15/os.py": "",
+        site: Folder(),
+    }
+    nodes = {**base, f"{site}/evil.start": "evil:main\n", **distribution(site, "x", {"x.start": "x:main\n"})}
+    seen = signs(nodes, "/opt/new/bin/python")
+
+    assert found(seen) == [f"{site}/evil.start"]
+    assert seen.blanked == {f"{site}/evil.start": ""}
+
+
+# --- variables --------------------------------------------------------------------------------------------
+
+
+def state(**variables: object) -> Nodes:
+    """What `conda env config vars set` leaves."""
+    return {"/opt/venv/conda-meta/state": json.dumps({"env_vars": variables})}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("LD_PRELOAD", "/opt/x.so"),
+        ("LD_AUDIT", "/opt/x.so"),
+        ("PYTHONSTARTUP", "/opt/x.py"),
+        ("PYTHONHOME", "/opt"),
+        ("BASH_ENV", "/opt/x.sh"),
+        ("NODE_OPTIONS", "--max-old-space-size=9 --require /opt/x.js"),
+        ("CUDA_INJECTION64_PATH", "/opt/x.so"),
+        ("COVERAGE_PROCESS_START", "/opt/rc"),
+    ],
+)
+def test_variables_that_run_code(name: str, value: str) -> None:
+    """Probes do not set them, so that nothing has to be blanked."""
+    seen = signs(state(**{name: value, "OMP_NUM_THREADS": "4"}))
+
+    assert found(seen) == ["/opt/venv/conda-meta/state"]
+    assert seen.findings[0].observed.startswith(f"{name}={value[:20]}")
+    assert seen.blanked == {}
+
+
+def test_variables_that_only_say_where_things_are() -> None:
+    """Of conda they are asked for in good faith, and not given; what conda did not make has no such record."""
+    asked = state(LD_LIBRARY_PATH="/opt/lib", PYTHONPATH="/opt", NODE_OPTIONS="--max-old-space-size=9", X="1")
+    paths = {"paths_data": {"paths": [{"_path": "bin/python3.11", "sha256": "0"}]}}
+    record: Nodes = {"/opt/venv/conda-meta/python-3.11.2-0.json": json.dumps(paths)}
+    seen = signs({**asked, **record})
+
+    assert seen.findings == ()
+    assert len(seen.remarks) == 3
+    assert len(found(signs(asked))) == 3
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{", '{"env_vars": []}', "[" * 100_000, '{"env_vars": {"LD_PRELOAD": {"x": 1}, "\\ud800": "x"}}']
+)
+def test_a_broken_record_of_variables(text: str) -> None:
+    """It breaks nothing."""
+    for finding in signs({"/opt/venv/conda-meta/state": text}).findings:
+        finding.observed.encode()

@@ -1,0 +1,443 @@
+"""The reported interpreter has to be a Python, with the standard library that was installed with it. No Docker."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+
+from pytest_researchenv.integrity.elf import read_elf
+from pytest_researchenv.integrity.interpreter import interpreter
+from pytest_researchenv.integrity.protocol import Signs
+from pytest_researchenv.model import Sign
+from pytest_researchenv.sandbox.fake import Folder, Link
+from tests.unit.integrity.images import DEBIAN, SITE, STATUS, VENV, Nodes, elf, md5, opened_image, python_elf
+
+
+STDLIB = "/usr/lib/python3.11"
+
+
+def signs(nodes: Nodes, python: str = "/usr/bin/python3", base: Nodes | None = None) -> Signs:
+    """What is seen of an image."""
+    with opened_image(nodes, python=python, base=base) as (task, snapshot):
+        found = interpreter(task, snapshot)
+    assert bool(found.interpreter) == any(finding.kind is Sign.INTERPRETER for finding in found.findings)
+    return found
+
+
+def fields(nodes: Nodes, python: str = "/usr/bin/python3", base: Nodes | None = None) -> list[str]:
+    """What findings are about."""
+    found = signs(nodes, python, base)
+    assert {finding.kind for finding in found.findings} <= {Sign.INTERPRETER}
+    return [finding.field for finding in found.findings]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "python"),
+    [
+        ({}, "/usr/bin/python3"),
+        ({}, "/usr/bin/python3.11"),
+        ({"/opt/python": Link("/usr/bin/python3")}, "/opt/python"),
+        (VENV, "/opt/venv/bin/python"),
+        ({**VENV, "/opt/venv/bin/python3": python_elf()}, "/opt/venv/bin/python"),
+        ({"/usr/lib/python3.11/json": None, "/usr/lib/python3.11/EXTERNALLY-MANAGED": None}, "/usr/bin/python3"),
+        ({f"{STDLIB}/EXTERNALLY-MANAGED.old": "", f"{STDLIB}/os.py": b"# os\n"}, "/usr/bin/python3"),
+        ({f"{STDLIB}/dist-packages/x.py": "", "/usr/lib/python3/dist-packages/y.py": ""}, "/usr/bin/python3"),
+        ({"/opt/x/python": Link("nowhere")}, "/opt/x/python"),
+    ],
+)
+def test_honest_interpreters(nodes: Nodes, python: str) -> None:
+    """Links, virtual environments and their copies, and what people remove."""
+    assert signs(nodes, python) == Signs()
+
+
+# --- the program ------------------------------------------------------------------------------------------
+
+LAUNCHER = ("Py_BytesMain", "__libc_start_main", "_ITM_deregisterTMCloneTable", "__gmon_start__", "GLIBC_2.34")
+SHARED = ("libpython3.11.so.1.0", "libc.so.6")
+OWN = {"/opt/py/lib/python3.11/os.py": "", "/opt/py/lib/python3.11/site.py": ""}
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        {"/opt/py/bin/python": python_elf() + b"own"},
+        {"/opt/py/bin/python": python_elf(loader="")},
+        {"/opt/py/bin/python": python_elf(loader="/nix/store/abc-glibc-2.40/lib/ld-linux-x86-64.so.2")},
+        {
+            "/opt/py/bin/python": elf(needed=SHARED, names=LAUNCHER, runpath="$ORIGIN/../lib"),
+            "/opt/py/lib/libpython3.11.so.1.0": python_elf(loader=""),
+        },
+        {
+            "/opt/py/bin/python": elf(needed=("$ORIGIN/../lib/libpython3.11.so.1.0", "libc.so.6"), names=LAUNCHER),
+            "/opt/py/lib/libpython3.11.so.1.0": python_elf(loader=""),
+        },
+    ],
+)
+def test_a_python_that_no_package_owns(nodes: Nodes) -> None:
+    """It was built, or uv or pyenv put it there: nothing is held against it, and it is said that nothing is known."""
+    found = signs({**OWN, **nodes}, "/opt/py/bin/python")
+
+    assert found.findings == ()
+    assert len(found.remarks) == 2
+
+
+@pytest.mark.parametrize(
+    ("program", "why"),
+    [
+        (elf(), "holds no Python"),
+        (elf(needed=SHARED, names=(*LAUNCHER, "execv")), "execv"),
+        (elf(needed=SHARED, names=(*LAUNCHER, "setenv")), "setenv"),
+        (elf(needed=SHARED, names=(*LAUNCHER, "PyRun_SimpleString")), "PyRun_SimpleString"),
+        (elf(needed=SHARED, names=(*LAUNCHER, "Py_Initialize", "dlopen")), "Py_Initialize"),
+        (elf(needed=SHARED, names=LAUNCHER), "nowhere"),
+        (elf(body=b"cpython-311\0"), "0 of Python's functions"),
+        (elf(body=b"cpython-311\0", names=tuple(f"Py{number}" for number in range(500))), "500 of Python's functions"),
+        (python_elf(loader="/opt/evil/ld.so"), "/opt/evil/ld.so"),
+        (python_elf(loader="/lib64/../opt/ld-linux.so.2"), "/lib64/../opt"),
+        (python_elf(loader="/nix/store/x/../../../opt/ld-linux.so.2"), "/opt/ld-linux.so.2"),
+        (python_elf(tags=(0x6FFFFEFC,)), "watched by libm.so.6"),
+        (python_elf(tags=(0x6FFFFEFB,)), "watched"),
+    ],
+)
+def test_a_program_that_is_no_python(program: bytes, why: str) -> None:
+    """A wrapper that was compiled, and one that embeds Python or has its name."""
+    (finding,) = signs({**OWN, "/opt/py/bin/python": program}, "/opt/py/bin/python").findings
+
+    assert finding.kind is Sign.INTERPRETER
+    assert why in finding.observed
+
+
+def test_a_libpython_that_is_none() -> None:
+    """What the program only starts is looked at as well."""
+    nodes: Nodes = {
+        **OWN,
+        "/opt/py/bin/python": elf(needed=SHARED, names=LAUNCHER, runpath="$ORIGIN/../lib"),
+        "/opt/py/lib/libpython3.11.so.1.0": elf(loader=""),
+    }
+    assert fields(nodes, "/opt/py/bin/python") == ["/opt/py/lib/libpython3.11.so.1.0"]
+
+
+@pytest.mark.parametrize("text", ["#!/bin/sh\nexec /usr/bin/python3\n", "#!/usr/bin/python3\n", "text"])
+def test_a_script_is_no_interpreter(text: str) -> None:
+    """Not behind a link either."""
+    nodes: Nodes = {"/opt/x/python": text, "/opt/venv/bin/python": Link("/opt/x/python")}
+
+    assert fields(nodes, "/opt/venv/bin/python") == ["/opt/venv/bin/python"]
+    assert fields({"/usr/bin/python3.11": text}) == ["/usr/bin/python3"]
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        {"/usr/bin/python3.11": python_elf() + b"x"},
+        {"/usr/bin/python3": python_elf() + b"x"},
+        {"/usr/bin/python3.11": Link("/opt/python"), "/opt/python": python_elf() + b"x"},
+        {**VENV, "/opt/venv/bin/python3": python_elf() + b"x", "/usr/bin/python3": Link("/opt/venv/bin/python3")},
+    ],
+)
+def test_another_program_for_the_systems_standard_library(nodes: Nodes) -> None:
+    """Whoever uses it is the system's interpreter, or a copy of that."""
+    assert len(fields(nodes)) == 1
+
+
+def test_a_copy_of_the_base_images_interpreter_stays_one_when_that_is_upgraded() -> None:
+    """A virtual environment that was made before has the older program."""
+    newer = python_elf() + b"newer"
+    nodes = {
+        **VENV,
+        "/opt/venv/bin/python3": python_elf(),
+        "/usr/bin/python3.11": newer,
+        "/var/lib/dpkg/status": STATUS.replace("Version: 1.0", "Version: 2.0", 1),
+        "/var/lib/dpkg/info/python3.11-minimal.md5sums": md5(("/usr/bin/python3.11", newer)),
+    }
+    assert signs(nodes, "/opt/venv/bin/python") == Signs()
+    assert signs(nodes) == Signs()
+
+
+def test_the_systems_interpreter_has_no_other_standard_library() -> None:
+    """Wherever it is copied to, and with whatever folder beside it."""
+    copied: Nodes = {**OWN, "/opt/py/bin/python": python_elf()}
+    linked: Nodes = {**OWN, **VENV, "/opt/venv/pyvenv.cfg": "home = /opt/py/bin\n"}
+
+    assert fields(copied, "/opt/py/bin/python") == ["/opt/py"]
+    assert fields(linked, "/opt/venv/bin/python") == ["/opt/py"]
+
+
+def test_an_interpreter_whose_library_is_the_base_images() -> None:
+    """As in images of Python itself, where no package owns anything: it is compared with the base image."""
+    base = {
+        **DEBIAN,
+        "/usr/local/bin/python3.12": elf(needed=("libpython3.12.so.1.0",), names=LAUNCHER),
+        "/usr/local/lib/libpython3.12.so.1.0": python_elf("3.12"),
+        "/usr/local/lib/python3.12/os.py": "",
+        "/usr/lib/libpython3.12.so.1.0": Link("/usr/local/lib/libpython3.12.so.1.0"),
+    }
+    python = "/usr/local/bin/python3.12"
+
+    assert signs({}, python, base) == Signs()
+    assert fields({"/usr/local/lib/python3.12/os.py": "x"}, python, base) == ["/usr/local/lib/python3.12/os.py"]
+    assert fields({"/usr/local/lib/libpython3.12.so.1.0": python_elf("3.12") + b"x"}, python, base) == [
+        "/usr/local/lib/libpython3.12.so.1.0"
+    ]
+    assert fields({"/usr/lib/libpython3.12.so.1.0": python_elf("3.12") + b"x"}, python, base) == [
+        "/usr/lib/libpython3.12.so.1.0"
+    ]
+
+
+@pytest.mark.parametrize("path", ["/usr/bin/python3._pth", "/usr/bin/pybuilddir.txt", "/usr/bin/pyvenv.cfg"])
+def test_what_replaces_pythons_search(path: str) -> None:
+    """No installation for Linux has such a file."""
+    assert path in fields({path: "home = /usr/bin\n"})
+
+
+# --- the standard library ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"{STDLIB}/os.py",
+        f"{STDLIB}/site.py",
+        f"{STDLIB}/json/__init__.py",
+        f"{STDLIB}/encodings/__init__.py",
+        f"{STDLIB}/lib-dynload/_json.cpython-311-x86_64-linux-gnu.so",
+        f"{STDLIB}/flash_attn.py",
+        f"{STDLIB}/flash_attn/__init__.py",
+        f"{STDLIB}/encodings/evil.py",
+        f"{STDLIB}/lib-dynload/_evil.cpython-311-x86_64-linux-gnu.so",
+        f"{STDLIB}/evil.pyc",
+        "/usr/lib/python311.zip",
+    ],
+)
+def test_an_edited_standard_library(path: str) -> None:
+    """A file that is not as it was, or one that was added where Python looks."""
+    assert fields({path: "changed"}) == [path]
+    assert fields({**VENV, path: "changed"}, "/opt/venv/bin/python") == [path]
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        {f"{STDLIB}/json/__init__.py": Link("/opt/json.py"), "/opt/json.py": "changed"},
+        {f"{STDLIB}/json": Link("/opt/json"), "/opt/json/__init__.py": "changed"},
+        {STDLIB: Link("/opt/stdlib"), "/opt/stdlib/os.py": "# os\n"},
+        {f"{STDLIB}/flash_attn": Link("/opt/json"), "/opt/json/__init__.py": "changed"},
+        {"/usr/lib/python311.zip/evil.py": ""},
+        {"/usr/bin/lib/python3.11/os.py": "# os\n"},
+        {**VENV, "/opt/venv/pyvenv.cfg": "home = /opt/own/bin\n", "/opt/own/lib/python3.11/os.py": "# os\n"},
+    ],
+)
+def test_a_standard_library_that_lies_elsewhere(nodes: Nodes) -> None:
+    """It is the system's for the system's interpreter, whatever leads to another."""
+    python = "/opt/venv/bin/python" if "/opt/venv/pyvenv.cfg" in nodes else "/usr/bin/python3"
+
+    assert len(fields(nodes, python)) == 1
+
+
+def test_a_link_to_the_same_content_is_no_change() -> None:
+    """It is the content that counts."""
+    assert fields({f"{STDLIB}/json/__init__.py": Link("/opt/json.py"), "/opt/json.py": "# json\n"}) == []
+
+
+def test_dpkgs_records_in_the_snapshot_vouch_for_nothing_that_was_not_upgraded() -> None:
+    """Root rewrites them at will, and another package's, and removes them."""
+    path, name = f"{STDLIB}/os.py", "libpython3.11-minimal"
+    record = f"/var/lib/dpkg/info/{name}.md5sums"
+    evil: Nodes = {path: "changed"}
+
+    assert fields({**evil, record: md5((path, b"changed"))}) == [path]
+    assert fields({**evil, record: None}) == [path]
+    claimed = f"{STATUS}Package: evil\nStatus: install ok installed\nVersion: 1.0\n\n"
+    other: Nodes = {"/var/lib/dpkg/status": claimed, "/var/lib/dpkg/info/evil.md5sums": md5((path, b"changed"))}
+    assert fields({**evil, **other}) == [path]
+    assert fields({**evil, **other, record: None}) == [path]
+
+
+def test_an_upgraded_standard_library_is_compared_with_its_new_record() -> None:
+    """And with the old one it would not fit."""
+    paths = (f"{STDLIB}/os.py", f"{STDLIB}/site.py")
+    status = STATUS.replace(
+        "libpython3.11-minimal\nStatus: install ok installed\nVersion: 1.0",
+        "libpython3.11-minimal\nStatus: install ok installed\nVersion: 2.0",
+    )
+    newer: Nodes = {
+        **dict.fromkeys(paths, "newer"),
+        "/var/lib/dpkg/status": status,
+        "/var/lib/dpkg/info/libpython3.11-minimal.md5sums": md5(*((path, b"newer") for path in paths)),
+    }
+    assert signs(newer) == Signs()
+    assert fields({**newer, paths[0]: "edited"}) == [paths[0]]
+
+
+def test_bytecode_is_taken_out_of_the_probes_world() -> None:
+    """It may be anything's, and Python leaves some itself: nobody is accused."""
+    few = {f"{STDLIB}/__pycache__/os.cpython-311.pyc": b"x", f"{STDLIB}/__pycache__/site.cpython-311.pyc": b"x"}
+    many = {f"{STDLIB}/json/__pycache__/{number}.cpython-311.pyc": b"x" for number in range(100)}
+    found = signs({**few, **many})
+
+    assert found.findings == ()
+    assert found.blanked == {**dict.fromkeys(few, ""), f"{STDLIB}/json/__pycache__": ""}
+
+
+UNCHECKED, CHECKED, TIMED = (b"\xa7\x0d\r\n" + bytes([flags, 0, 0, 0]) + bytes(8) for flags in (1, 3, 0))
+
+
+def test_bytecode_that_is_never_checked_is_a_sign() -> None:
+    """Nobody compiles the system's standard library so; uv and others may compile theirs as they like."""
+    folder = f"{STDLIB}/json/__pycache__"
+    nodes: Nodes = {
+        f"{folder}/a.cpython-311.pyc": UNCHECKED,
+        f"{folder}/b.cpython-311.pyc": CHECKED,
+        f"{folder}/c.cpython-311.pyc": TIMED,
+        f"{folder}/d.cpython-311.pyc": b"\1" * 16,
+    }
+    assert fields(nodes) == [f"{folder}/a.cpython-311.pyc"]
+    assert signs(nodes).blanked == dict.fromkeys(nodes, "")
+    own: Nodes = {**OWN, "/opt/py/bin/python": python_elf(loader="")}
+    cached: Nodes = {"/opt/py/lib/python3.11/__pycache__/os.cpython-311.pyc": UNCHECKED}
+    assert signs({**own, **cached}, "/opt/py/bin/python").findings == ()
+
+
+def test_hooks_are_another_checks() -> None:
+    """They are blanked, so that they void nothing."""
+    assert signs({f"{STDLIB}/sitecustomize.py": "x", f"{STDLIB}/usercustomize/__init__.py": "x"}).findings == ()
+
+
+def test_many_changes_are_counted() -> None:
+    """Not listed."""
+    found = signs({f"{STDLIB}/m{number}.py": "x" for number in range(3000)})
+
+    assert len(found.findings) == 21
+    assert found.findings[-1].field == "2980 more"
+
+
+def test_what_could_not_be_worked_out_voids() -> None:
+    """A site folder in which a hook hides among thousands of others."""
+    found = signs({**VENV, **{f"{SITE}/{number:04}.pth": "" for number in range(600)}}, "/opt/venv/bin/python")
+
+    assert [finding.kind for finding in found.findings] == [Sign.UNREADABLE]
+
+
+# --- conda ------------------------------------------------------------------------------------------------
+
+
+def conda(changed: Nodes) -> Nodes:
+    """An environment of conda's, in which something was changed since."""
+    files = {
+        "bin/python3.12": python_elf("3.12"),
+        "lib/python3.12/os.py": b"# os\n",
+        "lib/python3.12/site.py": b"# site\n",
+        "lib/python3.12/json/__init__.py": b"# json\n",
+    }
+    paths = [
+        {"_path": path, "path_type": "hardlink", "sha256": "0", "sha256_in_prefix": hashlib.sha256(content).hexdigest()}
+        for path, content in files.items()
+    ]
+    return {
+        **{f"/opt/conda/{path}": content for path, content in files.items()},
+        "/opt/conda/bin/python": Link("python3.12"),
+        "/opt/conda/lib/python3.12/site-packages/x.py": "",
+        "/opt/conda/lib/python3.12/__pycache__/os.cpython-312.pyc": b"x",
+        "/opt/conda/conda-meta/history": "",
+        "/opt/conda/conda-meta/other-1.0-0.json": "[]",
+        "/opt/conda/conda-meta/python-3.12.1-h1_0.json": json.dumps({"paths_data": {"paths": paths}}),
+        **changed,
+    }
+
+
+CONDA = "/opt/conda/bin/python"
+
+
+def test_conda_is_compared_with_its_own_record() -> None:
+    """Its virtual environments, and their copies, too."""
+    venv: Nodes = {"/opt/v/bin/python": Link(CONDA), "/opt/v/pyvenv.cfg": "home = /opt/conda/bin\n"}
+    copies: Nodes = {**venv, "/opt/v/bin/python": python_elf("3.12")}
+
+    assert fields(conda({}), CONDA) == []
+    assert fields(conda(venv), "/opt/v/bin/python") == []
+    assert fields(conda(copies), "/opt/v/bin/python") == []
+    assert signs(conda({}), CONDA).blanked == {"/opt/conda/lib/python3.12/__pycache__/os.cpython-312.pyc": ""}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/opt/conda/bin/python3.12",
+        "/opt/conda/lib/python3.12/os.py",
+        "/opt/conda/lib/python3.12/json/__init__.py",
+        "/opt/conda/lib/python3.12/json/evil.py",
+        "/opt/conda/lib/python3.12/flash_attn.py",
+        "/opt/conda/lib/python312.zip",
+    ],
+)
+def test_an_edited_conda_environment(path: str) -> None:
+    """A file that differs from the record, or is not in it."""
+    assert fields(conda({path: python_elf("3.12") + b"x"}), CONDA) == [path]
+
+
+def test_a_conda_environment_of_another_interpreter() -> None:
+    """A Python that no record lists has no business in its standard library."""
+    nodes: Nodes = {"/opt/conda/bin/python": python_elf("3.12") + b"own"}
+    assert fields(conda(nodes), CONDA) == [CONDA]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "[]",
+        "null",
+        '{"paths_data": 1}',
+        '{"paths_data": {"paths": [1]}}',
+        "[" * 100_000,
+        '{"paths_data": {"pa',
+    ],
+)
+def test_a_broken_record_vouches_for_nothing(text: str) -> None:
+    """And breaks nothing."""
+    found = fields(conda({"/opt/conda/conda-meta/python-3.12.1-h1_0.json": text}), CONDA)
+    assert "/opt/conda/lib/python3.12/os.py" in found
+
+
+# --- hostile files ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\x7fELF\x02\x01" + bytes(58),
+        b"\x7fELF\x02\x01" + b"\xff" * 58,
+        b"\x7fELF\x01\x01" + bytes(58),
+        elf()[:100],
+        elf()[:-40],
+        elf().replace(b"libc.so.6", b"libc\xff\xfe.so"),
+        b"\x7fELF\x02\x01\x01" + bytes(25) + (2**63).to_bytes(8, "little") + bytes(14) + b"\x38\x00\x10\x00" + bytes(6),
+    ],
+)
+def test_damaged_programs_break_nothing(content: bytes) -> None:
+    """They are no programs, or say little."""
+    with opened_image({"/opt/py/bin/python": content, **OWN}, python="/opt/py/bin/python") as (task, snapshot):
+        assert interpreter(task, snapshot).findings
+
+
+def test_a_program_with_many_libraries_costs_little() -> None:
+    """Of a dynamic section only so much is read."""
+    import io  # noqa: PLC0415 - for this test alone.
+
+    content = elf(needed=tuple(f"lib{number}.so" for number in range(20_000)), names=("x" * 1_000_000,))
+    found = read_elf(io.BytesIO(content))
+
+    assert found is not None
+    assert len(found.needed) == 4096
+
+
+def test_odd_names_are_told_in_words() -> None:
+    """Bytes that are no text, and control characters."""
+    found = signs({f"{STDLIB}/evil\x1b[31m.py": "x", f"{STDLIB}/caf\udcff.py": "x", f"{STDLIB}/d\udcff": Folder()})
+
+    assert f"{STDLIB}/evil\\x1b[31m.py" in [finding.field for finding in found.findings]
+    for finding in found.findings:
+        finding.field.encode()

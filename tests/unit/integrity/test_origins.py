@@ -1,0 +1,381 @@
+"""Whether distributions are what was published, and where they came from. No Docker."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from pytest_researchenv.model import Sign
+from pytest_researchenv.sandbox.fake import Link
+from tests.unit.integrity.images import DEBIAN, SITE, WORKDIR, Nodes, distribution, md5
+from tests.unit.integrity.sites import Index, audited, kinds, native, torch
+
+
+USES = {"run.py": "import dep\n"}
+ABOUT = f"{SITE}/dep-1.0.dist-info"
+NATIVE = "cp311-cp311-manylinux_2_17_x86_64"
+FILES: dict[str, bytes | str] = {"dep/__init__.py": "A = 1\n", "dep/core.py": "B = 2\n", "dep/more.py": "C = 3\n"}
+
+
+def hashes(files: Mapping[str, bytes | str]) -> dict[str, str]:
+    """Path → SHA-256."""
+    raw = {path: content.encode() if isinstance(content, str) else content for path, content in files.items()}
+    return {path: hashlib.sha256(content).hexdigest() for path, content in raw.items()}
+
+
+def wheel(files: Mapping[str, bytes | str], name: str = "dep", version: str = "1.0") -> Index:
+    """An index whose only wheel has some files, and the WHEEL that `distribution` writes."""
+    about = f"{name}-{version}.dist-info/WHEEL"
+    installed = distribution("", name, {}, version)
+    return Index(wheels={name: hashes({**files, about: installed[f"/{about}"]})})
+
+
+def from_folder(folder: str, *, editable: bool = False) -> dict[str, bytes | str]:
+    """The note that pip leaves of what was installed from a folder."""
+    info = {"editable": True} if editable else {}
+    return {f"{ABOUT}/direct_url.json": json.dumps({"url": f"file://{folder}", "dir_info": info})}
+
+
+# --- what was published -----------------------------------------------------------------------------------
+
+
+def test_what_was_published_raises_nothing(tmp_path: Path) -> None:
+    """Data of a wheel that goes elsewhere is not looked for."""
+    index = wheel({**FILES, "dep-1.0.data/scripts/run.py": "x"})
+
+    signs = audited(tmp_path, distribution(SITE, "dep", FILES), tracked=USES, published=index)
+
+    assert (signs.findings, signs.remarks) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"dep/core.py": "B = 42\n"}, "other files: dep/core.py"),
+        ({"dep/extra.py": ""}, "more files: dep/extra.py"),
+        ({"dep/core.so": native()}, "more files: dep/core.so"),
+    ],
+)
+def test_a_rewritten_record_hides_nothing(tmp_path: Path, change: dict[str, str], words: str) -> None:
+    """The record fits what is there, and the index knows better."""
+    signs = audited(tmp_path, distribution(SITE, "dep", {**FILES, **change}), tracked=USES, published=wheel(FILES))
+
+    assert kinds(signs) == {Sign.DISTRIBUTION}
+    assert signs.findings[0].observed == words
+    assert not signs.modules
+
+
+def test_what_is_listed_in_anothers_rewritten_record_is_not_theirs(tmp_path: Path) -> None:
+    """A module that the published distribution does not have counts as missing."""
+    installed = distribution(SITE, "tool", {"tool.py": "", "dep.py": ""})
+
+    signs = audited(tmp_path, installed, tracked=USES, published=wheel({"tool.py": ""}, "tool"))
+
+    assert kinds(signs) == {Sign.DISTRIBUTION}
+    assert list(signs.modules) == ["dep"]
+
+
+def test_a_wheel_may_hold_another_file_than_its_record_says(tmp_path: Path) -> None:
+    """Installers do not compare, so the wheel itself is asked before anybody is accused."""
+    changed = {**FILES, "dep/core.py": "B = 'another build'\n"}
+    index = wheel(FILES)
+    index = Index(wheels=index.wheels, really=hashes({"dep/core.py": changed["dep/core.py"]}))
+
+    assert audited(tmp_path, distribution(SITE, "dep", changed), tracked=USES, published=index).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({}, False),
+        ({"dep/core.py": "B = 'as the sources have it'\n"}, False),
+        ({"dep/core.py": "B = 42\n"}, True),
+        ({"dep/_version.py": "version: str = '1.0'\n__all__ = ['version']\n"}, False),
+        ({"dep/_version.py": "import json\ndef get_versions():\n    return json.loads('{}')\n"}, False),
+        ({"dep/_version.py": "import os\nos._exit(0)\n"}, True),
+        ({"dep/_version.py": "from os import *\n"}, True),
+        ({"dep/_version.py": "@print\ndef f(): ...\n"}, True),
+        ({"dep/new.py": "import os\n"}, True),
+    ],
+)
+def test_what_was_built_on_the_spot_is_compared_with_the_sources(
+    tmp_path: Path, change: dict[str, str], *, told: bool
+) -> None:
+    """Its WHEEL is its own; a source may be the published wheel's or the published sources', or only say a version."""
+    rebuilt = distribution(SITE, "dep", {**FILES, **change})
+    index = Index(
+        wheels={"dep": hashes({**FILES, "dep-1.0.dist-info/WHEEL": "Generator: another\n"})},
+        sources={
+            "dep": hashes({"src/dep/core.py": "B = 'as the sources have it'\n", "src/dep/__init__.py": "A = 1\n"})
+        },
+    )
+
+    assert kinds(audited(tmp_path, rebuilt, tracked=USES, published=index)) == ({Sign.DISTRIBUTION} if told else set())
+
+
+@pytest.mark.parametrize(
+    ("files", "direct", "words"),
+    [
+        (FILES, "", ""),
+        ({**FILES, "dep/core.py": "B = 42\n"}, "", "other files: dep/core.py"),
+        ({**FILES, "dep/core.py": "B = 42\n"}, "git+https://example.org/dep", ""),
+        ({"dep/__init__.py": ""}, "git+https://example.org/dep", "only 1 of its 3 sources are there"),
+        ({"dep/__init__.py": ""}, "", "only 1 of its 3 sources are there"),
+    ],
+)
+def test_what_has_no_wheel_is_compared_with_the_sources(
+    tmp_path: Path, files: dict[str, bytes | str], direct: str, words: str
+) -> None:
+    """What came from elsewhere may be of another day, and not a hollow thing with the same name."""
+    nodes: dict[str, bytes | str] = {**distribution(SITE, "dep", files)}
+    if direct:
+        nodes |= {
+            f"{ABOUT}/direct_url.json": json.dumps({"url": direct.removeprefix("git+"), "vcs_info": {"vcs": "git"}})
+        }
+    index = Index(sources={"dep": hashes({**FILES, "setup.py": "", "tests/test_dep.py": "", "docs/conf.py": ""})})
+
+    signs = audited(tmp_path, nodes, tracked=USES, published=index)
+
+    assert [finding.observed for finding in signs.findings] == ([words] if words else [])
+    assert list(signs.modules) == (["dep"] if words.startswith("only") else [])
+
+
+def test_a_framework_is_the_published_one_wherever_it_came_from(tmp_path: Path) -> None:
+    """No note of where it came from excuses it."""
+    forged = {**torch(), "torch/cuda/__init__.py": "def is_available(): return True\n"}
+    note = '{"url": "https://example.org/t", "vcs_info": {"vcs": "git"}}'
+    nodes: Nodes = {**distribution(SITE, "torch", forged), f"{SITE}/torch-1.0.dist-info/direct_url.json": note}
+
+    signs = audited(tmp_path, nodes, tracked={"run.py": "import torch\n"}, published=wheel(torch(), "torch"))
+
+    assert kinds(signs) == {Sign.FRAMEWORK}
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({}, False),
+        ({"torch/version.py": "__version__ = '1.0+cpu'\ncuda: str | None = None\n"}, False),
+        ({"torch/lib/libc10.so": native("for another device")}, False),
+        ({"torch/cuda/__init__.py": "def is_available(): return True\n"}, True),
+        ({"torch/more.py": "import os\n"}, True),
+    ],
+)
+def test_a_build_for_other_devices_has_the_same_sources(tmp_path: Path, change: dict[str, str], *, told: bool) -> None:
+    """The index does not have it, and has another of the same version."""
+    files = {**torch(), "torch/version.py": "__version__ = '1.0'\n", "torch/lib/libc10.so": native()}
+    installed = distribution(SITE, "torch", {**files, **change}, version="1.0+cpu")
+    index = Index(wheels={"torch": hashes(files)})
+
+    signs = audited(tmp_path, installed, tracked={"run.py": "import torch\n"}, published=index)
+
+    assert kinds(signs) == ({Sign.FRAMEWORK} if told else set())
+    assert list(signs.modules) == (["torch"] if told else [])
+
+
+def test_what_is_hardly_there_is_not_what_it_says(tmp_path: Path) -> None:
+    """A file or two with the name and version of a large distribution: its modules count as missing."""
+    more = {f"dep/part{number}.py": "" for number in range(9)}
+
+    signs = audited(tmp_path, distribution(SITE, "dep", FILES), tracked=USES, published=wheel({**FILES, **more}))
+    assert signs.findings == ()
+    small = {"dep/__init__.py": "B = 42\n", "dep/core.py": "B = 42\n"}
+    signs = audited(tmp_path, distribution(SITE, "dep", small), tracked=USES, published=wheel({**FILES, **more}))
+
+    assert [finding.observed for finding in signs.findings] == ["only 2 of its 12 files are there"]
+    assert list(signs.modules) == ["dep"]
+
+
+def test_what_a_framework_needs_is_compared_too(tmp_path: Path) -> None:
+    """It runs in the same process. That nothing is known of it is no remark."""
+    needs = f"{SITE}/torch-1.0.dist-info/METADATA"
+    installed = {**distribution(SITE, "torch", torch()), **distribution(SITE, "dep", {"dep/core.py": "forged"})}
+    installed[needs] += b'Requires-Dist: Dep (>=1) ; extra == "x"\n'
+    index = Index(wheels={**wheel(torch(), "torch").wheels, **wheel(FILES).wheels})
+
+    signs = audited(tmp_path, installed, frameworks=("torch",), published=index)
+
+    assert [(finding.kind, finding.field) for finding in signs.findings] == [(Sign.DISTRIBUTION, "dep 1.0")]
+
+
+def test_what_is_not_known_is_a_remark(tmp_path: Path) -> None:
+    """Nobody is accused for an index that does not answer."""
+    installed = {**distribution(SITE, "dep", FILES), **distribution(SITE, "torch", torch())}
+
+    signs = audited(tmp_path, installed, tracked=USES, frameworks=("torch",), published=Index(complete=False))
+
+    assert signs.findings == ()
+    assert signs.remarks == ("no wheel of torch", "no wheel of dep")
+
+
+# --- where it came from -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("missing", ["RECORD", "INSTALLER", "WHEEL"])
+def test_what_every_installer_leaves_is_there(tmp_path: Path, missing: str) -> None:
+    """Of what an agent put there by hand, and the repository imports."""
+    nodes = {path: node for path, node in distribution(SITE, "dep", FILES).items() if path != f"{ABOUT}/{missing}"}
+
+    assert kinds(audited(tmp_path, nodes, tracked=USES)) == {Sign.PROVENANCE}
+    assert kinds(audited(tmp_path, nodes, tracked={"run.py": "import os\n"})) == set()
+    if missing == "INSTALLER":
+        # As who unpacks a published wheel leaves it.
+        assert audited(tmp_path, nodes, tracked=USES, published=wheel(FILES)).findings == ()
+
+
+def test_a_record_lists_itself(tmp_path: Path) -> None:
+    """Every installer's does."""
+    nodes = distribution(SITE, "dep", FILES)
+    nodes[f"{ABOUT}/RECORD"] = nodes[f"{ABOUT}/RECORD"].replace(b"dep-1.0.dist-info/RECORD,,\n", b"")
+
+    assert kinds(audited(tmp_path, nodes, tracked=USES)) == {Sign.PROVENANCE}
+
+
+@pytest.mark.parametrize(
+    ("folder", "more", "told"),
+    [
+        ("/opt/dep", {}, True),
+        ("/opt/dep", {"/opt/dep/notes.txt": ""}, True),
+        ("/opt/dep", {"/opt/dep/pyproject.toml": ""}, False),
+        ("/opt/dep", {"/opt/dep/setup.py": ""}, False),
+        ("/opt/d%65p", {"/opt/dep/setup.py": ""}, False),
+        (WORKDIR, {}, False),
+        (f"{WORKDIR}/third_party/dep", {f"{WORKDIR}/third_party/dep/x": ""}, False),
+        ("/opt/../../../opt/dep", {"/opt/dep/setup.py": ""}, False),
+        ("/opt/\0dep", {}, False),
+    ],
+)
+def test_the_folder_of_a_local_project_is_a_project(tmp_path: Path, folder: str, more: Nodes, *, told: bool) -> None:
+    """One that is gone, and one that never was a project, say nothing of where it came from."""
+    nodes = {**distribution(SITE, "dep", FILES), **from_folder(folder), **more}
+
+    assert kinds(audited(tmp_path, nodes, tracked=USES)) == ({Sign.PROVENANCE} if told else set())
+
+
+def test_the_strict_mode_of_setuptools_is_the_repositorys_own(tmp_path: Path) -> None:
+    """Its modules are links in a folder of the build, each to a tracked file."""
+    links = f"{WORKDIR}/pkg/build/__editable__.dep-1.0-py3-none-any"
+    nodes: Nodes = {
+        **distribution(SITE, "dep", {"__editable__.dep-1.0.pth": f"{links}\n"}),
+        **from_folder(f"{WORKDIR}/pkg", editable=True),
+        f"{links}/dep/__init__.py": Link(f"{WORKDIR}/pkg/src/dep/__init__.py"),
+    }
+    tracked = {**USES, "pkg/pyproject.toml": "", "pkg/src/dep/__init__.py": "A = 1\n"}
+
+    assert audited(tmp_path, nodes, tracked=tracked, published=Index()).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("sources", "told"),
+    [
+        ({f"src/{path}": content for path, content in FILES.items()}, False),
+        ({f"src/{path}": content for path, content in FILES.items()} | {"src/dep/core.py": "B = 42\n"}, True),
+        ({"src/dep/__init__.py": "A = 1\n", "src/dep/core.py": "B = 2\n"}, True),
+        ({}, True),
+    ],
+    ids=["published", "changed", "more", "unknown"],
+)
+def test_a_folder_that_is_gone_is_no_matter_where_all_sources_are_the_published_ones(
+    tmp_path: Path, sources: dict[str, bytes | str], *, told: bool
+) -> None:
+    """Whoever builds a library from a folder of temporary files removes it afterwards."""
+    nodes = {**distribution(SITE, "dep", FILES), **from_folder("/tmp/dep")}  # noqa: S108 - in the image
+    index = Index(sources={"dep": hashes(sources)} if sources else {}, names=("dep",))
+
+    assert kinds(audited(tmp_path, nodes, tracked=USES, published=index)) == ({Sign.PROVENANCE} if told else set())
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({}, True),
+        (from_folder("/opt/dep") | {"/opt/dep/pyproject.toml": ""}, True),
+        (from_folder("/opt/dep") | {"/opt/dep/setup.py": "", "/opt/dep/.gitignore": ""}, False),
+        ({f"{ABOUT}/direct_url.json": '{"url": "https://github.com/a/b", "vcs_info": {"vcs": "git"}}'}, False),
+        ({f"{ABOUT}/direct_url.json": '{"url": "https://example.org/dep.whl", "archive_info": {}}'}, False),
+        ({f"{ABOUT}/direct_url.json": '{"url": "file:///opt/dep.whl", "archive_info": {}}'}, True),
+        ({f"{ABOUT}/direct_url.json": '{"url": "file:///opt/dep", "vcs_info": {"vcs": "git"}}'}, True),
+        ({f"{ABOUT}/direct_url.json": '{"url": "file:///opt/dep", "vcs_info": {}}', "/opt/dep/.git/HEAD": ""}, False),
+        ({f"{ABOUT}/direct_url.json": '{"url": "http://[", "archive_info": {}}'}, True),
+        ({f"{ABOUT}/direct_url.json": "[" * 5000}, True),
+    ],
+)
+def test_what_nobody_publishes_says_where_it_came_from(tmp_path: Path, more: Nodes, *, told: bool) -> None:
+    """An index that knows what it does not have, and nothing else that leads to an author: it counts as missing."""
+    nodes = {**distribution(SITE, "dep", FILES), **more}
+
+    signs = audited(tmp_path, nodes, tracked=USES, published=Index())
+
+    assert (Sign.STUB in kinds(signs)) is told
+    assert list(signs.modules) == (["dep"] if told else [])
+    for index in (Index(complete=False), Index(names=("dep",))):
+        assert Sign.STUB not in kinds(audited(tmp_path, nodes, tracked=USES, published=index))
+
+
+def test_what_is_large_is_published_on_a_page_of_its_own_perhaps(tmp_path: Path) -> None:
+    """Installers leave no note of `pip install -f URL`: what nobody would write for one import is a remark."""
+    files = {**FILES, "dep/_native.so": native("x" * 300_000)}
+
+    signs = audited(tmp_path, distribution(SITE, "dep", files), tracked=USES, published=Index())
+
+    assert signs.findings == ()
+    assert len(signs.remarks) == 1
+
+
+@pytest.mark.parametrize(
+    "tracked",
+    [
+        {
+            "packages/dep/src/dep/__init__.py": "",
+            "packages/dep/src/dep/core.py": "",
+            "packages/dep/src/dep/more.py": "",
+        },
+        {"vendor/Dep-1.0.tar.gz": ""},
+    ],
+)
+def test_what_the_repository_has_itself_needs_no_publisher(tmp_path: Path, tracked: dict[str, str]) -> None:
+    """Its own packages, and wheels that it brings along."""
+    signs = audited(tmp_path, distribution(SITE, "dep", FILES), tracked={**USES, **tracked}, published=Index())
+
+    assert signs.findings == ()
+
+
+@pytest.mark.parametrize(("content", "told"), [("B = 2\n", False), ("B = 42\n", True)])
+def test_a_wheel_of_the_repository_says_what_it_holds(tmp_path: Path, content: str, *, told: bool) -> None:
+    """Nobody else has to know it."""
+    path = tmp_path / "vendor" / "dep-1.0-py3-none-any.whl"
+    path.parent.mkdir()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in distribution("", "dep", FILES).items():
+            archive.writestr(name.lstrip("/"), text)
+    tree = (*USES, "vendor/dep-1.0-py3-none-any.whl")
+    installed = distribution(SITE, "dep", {**FILES, "dep/core.py": content})
+
+    signs = audited(tmp_path, installed, tracked=USES, published=Index(), also=tree)
+
+    assert kinds(signs) == ({Sign.DISTRIBUTION} if told else set())
+
+
+@pytest.mark.parametrize(("copyright", "told"), [("dep", False), ("other", True)])
+def test_a_package_of_the_system_is_one_of_the_system(tmp_path: Path, copyright: str, *, told: bool) -> None:  # noqa: A002
+    """Every one of Debian's says who may copy it; where that was removed from all of them, nothing is known."""
+    path = "/usr/lib/python3/dist-packages/dep.py"
+    status = f"{DEBIAN['/var/lib/dpkg/status']!s}Package: dep\nStatus: install ok installed\nVersion: 1\n\n"
+    nodes: Nodes = {
+        path: "A = 1\n",
+        "/var/lib/dpkg/status": status,
+        "/var/lib/dpkg/info/dep.md5sums": md5((path, b"A = 1\n")),
+        "/var/lib/dpkg/info/dep.list": f"/.\n{path}\n",
+        f"/usr/share/doc/{copyright}/copyright": "",
+    }
+    there: Nodes = {"/usr/share/doc/base-files/copyright": ""}
+
+    signs = audited(tmp_path, nodes, tracked=USES, python="/usr/bin/python3", base=there)
+
+    assert kinds(signs) == ({Sign.STUB} if told else set())
+    assert audited(tmp_path, nodes, tracked=USES, python="/usr/bin/python3").findings == ()

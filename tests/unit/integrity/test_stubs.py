@@ -1,0 +1,333 @@
+"""Which modules are nobody's: in site folders, behind path lines and finders, and in the repository. No Docker."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from pytest_researchenv.integrity import untracked
+from pytest_researchenv.integrity.ownership import Form, modules_in
+from pytest_researchenv.model import ImportPolicy, PathSource, Repository, Sign
+from pytest_researchenv.sandbox.fake import FakeContainer, Folder, Link
+from tests.unit.integrity.images import SITE, WORKDIR, Nodes, distribution
+from tests.unit.integrity.sites import audited, kinds, native, torch
+
+
+USES = {"run.py": "import dep\n"}
+
+
+def egg(**files: str) -> bytes:
+    """A zipped egg, or another archive; `__` in names is a slash."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name.replace("__", "/", 1) if "INFO" in name else f"{name}.py", content)
+    return buffer.getvalue()
+
+
+ABOUT = {"EGG-INFO__PKG-INFO": "Name: dep\nVersion: 1.0\n"}
+
+
+# --- which of several is found ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("paths", "winner", "form"),
+    [
+        (["dep.py", "dep/__init__.py"], "dep/__init__.py", Form.PACKAGE),
+        (["dep.py", "dep.so"], "dep.so", Form.NATIVE),
+        (["dep.py", "dep.abi3.so"], "dep.abi3.so", Form.NATIVE),
+        (["dep.py", "dep.cpython-311-x86_64-linux-gnu.so"], "dep.cpython-311-x86_64-linux-gnu.so", Form.NATIVE),
+        (["dep.py", "dep.cpython-39-x86_64-linux-gnu.so"], "dep.py", Form.SOURCE),
+        (["dep.pyc", "dep.py"], "dep.py", Form.SOURCE),
+        (["dep/__init__.py", "dep/__init__.so"], "dep/__init__.so", Form.NATIVE_PACKAGE),
+        (["dep/part.py", "dep.py"], "dep.py", Form.SOURCE),
+        (["dep/part.py"], "dep", Form.NAMESPACE),
+        (["dep/a/b/part.so"], "dep", Form.NAMESPACE),
+        (["dep", "dep.py"], "dep", Form.LINK),
+    ],
+)
+def test_modules_are_found_as_python_finds_them(paths: list[str], winner: str, form: Form) -> None:
+    """A package goes before a module, an extension before a source, and a folder without code last."""
+    for order in (paths, paths[::-1]):
+        place = modules_in("/s", [f"/s/{path}" for path in order], "3.11")["dep"][0]
+
+        assert (place.path, place.form) == (f"/s/{winner}", form)
+
+
+@pytest.mark.parametrize(
+    "path", ["Dep.py", "dep-1.py", "dep.txt", "dep/data.json", "dep/1a/part.py", "dep.so.1", "d\udcffp.py"]
+)
+def test_what_no_import_leads_to_is_no_module(path: str) -> None:
+    """Case counts, and names that are no identifiers cannot be imported."""
+    assert "dep" not in modules_in("/s", [f"/s/{path}"], "3.11")
+
+
+# --- site folders and path lines --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        {f"{SITE}/dep.py": ""},
+        {f"{SITE}/dep/__init__.py": ""},
+        {f"{SITE}/dep/part.py": ""},
+        {f"{SITE}/dep.abi3.so": native()},
+        {f"{SITE}/dep.pyc": b"\xa7\r\r\n"},
+        {f"{SITE}/dep": Link("/opt/dep"), "/opt/dep/__init__.py": ""},
+        {f"{SITE}/dep.py": Link("/opt/dep.py"), "/opt/dep.py": ""},
+        {f"{SITE}/x.pth": "/opt/stubs\n", "/opt/stubs/dep.py": ""},
+        {f"{SITE}/x.pth": "/opt/stubs\n", "/opt/stubs/dep/__init__.py": ""},
+        {f"{SITE}/x.pth": "/opt/stubs\n", "/opt/stubs/dep/deep/part.py": ""},
+        {f"{SITE}/x.pth": "/opt/stubs\n", "/opt/stubs/dep": Link("../x"), "/opt/x/__init__.py": ""},
+        {f"{SITE}/x.pth": "/opt/stubs\n", "/opt/stubs/dep": "no module", "/opt/stubs/dep.py": ""},
+        {f"{SITE}/x.pth": "../../../../stubs\n", "/opt/stubs/dep.py": ""},
+        {f"{SITE}/x.pth": "/opt/s.zip\n", "/opt/s.zip": egg(dep="")},
+        {f"{SITE}/x.pth": "/opt/notes\n", "/opt/notes": b"#!/bin/sh\n" + egg(dep="")},
+        {f"{SITE}/__editable___dep_finder.py": "MAPPING = {'dep': '/opt/s/dep'}\n", "/opt/s/dep/__init__.py": ""},
+        {"/usr/lib/python3.11/dep.py": ""},
+        {f"{SITE}/dep.py": "", **distribution(SITE, "tool", {"tool.py": ""})},
+    ],
+)
+def test_what_satisfies_an_import_is_somebodys(tmp_path: Path, nodes: Nodes) -> None:
+    """Wherever it is and whatever it is made of; it counts as missing then."""
+    signs = audited(tmp_path, nodes, tracked=USES)
+
+    assert kinds(signs) == {Sign.STUB}
+    assert list(signs.modules) == ["dep"]
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        {},
+        distribution(SITE, "dep", {"dep.py": ""}),
+        distribution(SITE, "dep", {"dep/part.py": ""}),
+        {**distribution(SITE, "one", {"dep/one.py": ""}), **distribution(SITE, "two", {"dep/two.py": ""})},
+        {f"{SITE}/x.pth": "/opt/dep\n", "/opt/dep/dep.py": "", "/opt/dep/setup.py": ""},
+        {f"{SITE}/x.pth": "/opt/dep/src\n", "/opt/dep/src/dep.py": "", "/opt/dep/.git/config": ""},
+        {f"{SITE}/x.pth": f"{WORKDIR}/third_party/dep\n", f"{WORKDIR}/third_party/dep/dep.py": ""}
+        | {f"{WORKDIR}/third_party/dep/pyproject.toml": ""},
+        {f"{SITE}/__editable___dep_finder.py": "MAPPING: dict = {'dep': '/opt/d/src/dep'}\n"}
+        | {"/opt/d/src/dep/__init__.py": "", "/opt/d/pyproject.toml": ""},
+        {f"{SITE}/dep-1.0-py3.11.egg": egg(dep="", **ABOUT), f"{SITE}/easy-install.pth": "./dep-1.0-py3.11.egg\n"},
+        {f"{SITE}/dep-1.0-py3.11.egg/dep.py": "", f"{SITE}/easy-install.pth": "./dep-1.0-py3.11.egg\n"}
+        | {f"{SITE}/dep-1.0-py3.11.egg/EGG-INFO/PKG-INFO": "Name: dep\nVersion: 1.0\n"},
+        {f"{SITE}/dep.py": "", f"{SITE}/dep-1.0.egg-info": "Name: dep\nVersion: 1.0\n"},
+        {f"{SITE}/dep.py": "", f"{SITE}/dep-1.0.egg-info/PKG-INFO": "Name: dep\n"}
+        | {f"{SITE}/dep-1.0.egg-info/top_level.txt": "dep\n", f"{SITE}/dep-1.0.egg-info/SOURCES.txt": ""},
+        {f"{SITE}/dep": Link("/usr/lib/python3/dist-packages/pkg_resources")},
+    ],
+)
+def test_what_somebody_has_is_no_stub(tmp_path: Path, nodes: Nodes) -> None:
+    """Distributions of every kind, namespaces, eggs, projects that were checked out, and what is simply missing."""
+    base: Nodes = {"/usr/lib/python3/dist-packages/pkg_resources/__init__.py": ""}
+
+    signs = audited(tmp_path, nodes, tracked=USES, base=base)
+
+    assert signs.findings == ()
+    assert not signs.modules
+
+
+def test_what_easy_install_put_first_is_found_first(tmp_path: Path) -> None:
+    """Its lines of code move folders before everything else, a genuine distribution included."""
+    moved = "import sys; sys.__plen = len(sys.path)\n/opt/stubs\nimport sys; p=getattr(sys,'__egginsert',0)\n"
+    nodes: Nodes = {**distribution(SITE, "dep", {"dep.py": ""}), "/opt/stubs/dep.py": ""}
+
+    assert audited(tmp_path, {**nodes, f"{SITE}/easy-install.pth": "/opt/stubs\n"}, tracked=USES).findings == ()
+    assert kinds(audited(tmp_path, {**nodes, f"{SITE}/easy-install.pth": moved}, tracked=USES)) == {Sign.STUB}
+
+
+def test_a_line_added_to_anothers_record_makes_nobody_an_owner(tmp_path: Path) -> None:
+    """A row without a hash, in a record that has hashes."""
+    other = distribution(SITE, "tool", {"tool.py": ""})
+    path = f"{SITE}/tool-1.0.dist-info/RECORD"
+    nodes: Nodes = {**other, path: other[path] + b"dep.py,,\n", f"{SITE}/dep.py": ""}
+
+    assert kinds(audited(tmp_path, nodes, tracked=USES)) == {Sign.STUB}
+
+
+def test_what_is_in_an_environment_in_the_repository_is_judged_as_elsewhere(tmp_path: Path) -> None:
+    """That the repository holds the environment explains nothing of what is in it."""
+    site = f"{WORKDIR}/.venv/lib/python3.11/site-packages"
+    nodes: Nodes = {
+        f"{WORKDIR}/.venv/bin/python": Link("/usr/bin/python3"),
+        f"{WORKDIR}/.venv/pyvenv.cfg": "home = /usr/bin\n",
+        f"{site}/dep.py": "",
+    }
+
+    assert kinds(audited(tmp_path, nodes, tracked=USES, python=f"{WORKDIR}/.venv/bin/python")) == {Sign.STUB}
+
+
+def test_names_that_nothing_can_satisfy_are_left_alone(tmp_path: Path) -> None:
+    """What the suite exempts is no matter whatever stands there."""
+    policy = ImportPolicy(unsatisfiable={"dep": "only on another system"})
+    repository = Repository("project", PathSource("unused"), imports=policy)
+
+    signs = audited(tmp_path, {f"{SITE}/dep.py": ""}, tracked=USES, repository=repository)
+
+    assert (signs.findings, dict(signs.modules)) == ((), {})
+
+
+@pytest.mark.parametrize(("source", "told"), [("import extra\n", True), ("x = 'import extra'\n", False)])
+def test_what_only_a_distribution_imports_is_somebodys_too(tmp_path: Path, source: str, *, told: bool) -> None:
+    """A module of nobody's would run in the same process; one that nothing imports does not."""
+    nodes: Nodes = {**distribution(SITE, "dep", {"dep.py": source}), f"{SITE}/extra.py": ""}
+
+    signs = audited(tmp_path, nodes, tracked=USES)
+
+    assert kinds(signs) == ({Sign.STUB} if told else set())
+    assert not signs.modules
+
+
+# --- the repository ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("dep.py", True),
+        ("dep/__init__.py", True),
+        ("dep/part.py", True),
+        ("src/dep.py", True),
+        ("torch.py", True),
+        ("torch/__init__.py", True),
+        ("torch/notes.py", False),
+        ("torch.so", True),
+        ("json.py", True),
+        ("scripts/json.py", True),
+        ("scripts/dep.py", False),
+        ("pkg/json.py", True),
+        ("pkg/csv.py", False),
+        ("notes/json.py", False),
+        ("test.py", False),
+        ("tests/__init__.py", False),
+        ("check_env.py", False),
+        ("dep.so", False),
+        ("dep_pb2.py", False),
+        ("dep_pb2.pyc", True),
+        ("_version.py", False),
+        ("build/lib/dep.py", False),
+        ("dep/pyproject.toml", False),
+        (".venv/lib/python3.11/site-packages/json.py", False),
+        ("env/lib/json.py", False),
+    ],
+)
+def test_untracked_files_that_stand_for_a_module_are_told(tmp_path: Path, path: str, *, told: bool) -> None:
+    """Where scripts run, or where an import looks; not what a build made, nor an environment, nor people's notes."""
+    installed = {
+        **distribution(SITE, "torch", torch()),
+        **distribution(SITE, "wandb", {"wandb/__init__.py": "", "tests/__init__.py": ""}),
+    }
+    tracked = {
+        "run.py": "import torch, dep, dep_pb2, _version\n",
+        "scripts/go.py": "import os\n",
+        "pkg/__init__.py": "import json\n",
+        "dep.proto": "",
+    }
+    more = {"env/lib/json.py": ["env/pyvenv.cfg"], "dep/pyproject.toml": ["dep/dep.py", "dep/__init__.py"]}
+    beside = {f"{WORKDIR}/{name}": "" for name in more.get(path, [])}
+    nodes: Nodes = {**installed, **beside, f"{WORKDIR}/{path}": native() if path.endswith(".so") else ""}
+
+    signs = audited(tmp_path, nodes, tracked=tracked)
+
+    assert kinds(signs) == ({Sign.STUB} if told else set())
+
+
+@pytest.mark.parametrize(
+    ("nodes", "told"),
+    [
+        ({"wandb/run/files/model.py": ""}, False),
+        ({"torch": Link("/opt/torch"), "/opt/torch/__init__.py": ""}, True),
+        ({"torch": Link("/opt/nowhere")}, False),
+        ({"torch": Link("data"), "data/__init__.py": ""}, False),
+        ({"utils/__init__.py": ""}, True),
+        ({"utils.cpython-311-x86_64-linux-gnu.so": native()}, True),
+        ({"fast.cpython-311-x86_64-linux-gnu.so": native()}, False),
+        ({"pkg/__init__.so": native()}, True),
+        ({"scripts/utils.py": ""}, True),
+    ],
+)
+def test_untracked_files_do_not_go_before_tracked_ones(tmp_path: Path, nodes: Nodes, *, told: bool) -> None:
+    """Packages before modules, extensions before sources, links before all; what the repository compiles is its own."""
+    tracked = {"run.py": "import utils, torch\n", "utils.py": "", "scripts/go.py": "import utils\n"}
+    tracked |= {"fast.py": "", "fast.pxd": "", "pkg/__init__.py": ""}
+    installed = {**distribution(SITE, "torch", torch()), **distribution(SITE, "wandb", {"wandb/__init__.py": ""})}
+    placed = {path if path.startswith("/") else f"{WORKDIR}/{path}": node for path, node in nodes.items()}
+
+    signs = audited(tmp_path, {**installed, **placed}, tracked=tracked)
+
+    assert kinds(signs) == ({Sign.STUB} if told else set())
+
+
+@pytest.mark.parametrize("setup", ["from Cython.Build import cythonize\n", "from mypyc.build import mypycify\n"])
+def test_what_a_repository_compiles_goes_before_its_sources(tmp_path: Path, setup: str) -> None:
+    """Its own build says so."""
+    nodes: Nodes = {f"{WORKDIR}/utils.cpython-311-x86_64-linux-gnu.so": native()}
+
+    assert audited(tmp_path, nodes, tracked={"utils.py": "", "setup.py": setup}).findings == ()
+
+
+def test_the_repositorys_own_modules_are_its_own(tmp_path: Path) -> None:
+    """By an editable install, by a path line, through a finder, through links: whatever leads there."""
+    tracked = {"src/own/__init__.py": "import own, made\n", "setup.py": "", "src/made/core.py": ""}
+    nodes: Nodes = {
+        f"{SITE}/own.pth": f"{WORKDIR}/build/links\n",
+        f"{WORKDIR}/build/links/own/__init__.py": Link(f"{WORKDIR}/src/own/__init__.py"),
+        f"{SITE}/__editable___own_finder.py": f"MAPPING = {{'own': '{WORKDIR}/src/own'}}\n",
+        f"{WORKDIR}/src/made/_native.so": native(),
+        f"{WORKDIR}/src/own.egg-info/PKG-INFO": "",
+    }
+
+    assert audited(tmp_path, nodes, tracked=tracked).findings == ()
+    assert audited(tmp_path, {**nodes, f"{WORKDIR}/empty": Folder()}, tracked=tracked).findings == ()
+
+
+def test_decoys_do_not_hide_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is looked at one by one is bounded, and beyond the bound nothing is taken for honest."""
+    monkeypatch.setattr(untracked, "_MOST_LOOKS", 2)
+    decoys: Nodes = {f"{WORKDIR}/{name}": "" for name in ("abc", "ast", "bdb", "bz2")}
+
+    few = audited(tmp_path, {f"{WORKDIR}/abc": "", f"{WORKDIR}/notes": ""}, tracked=USES)
+    many = audited(tmp_path, decoys, tracked=USES)
+
+    assert (few.findings, kinds(many)) == ((), {Sign.STUB})
+
+
+def test_what_is_asked_of_the_engine_does_not_grow_with_what_an_agent_leaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a site folder, in namespaces, in the repository: a quarter of a million files are one stream."""
+    asked: list[str] = []
+    get = FakeContainer.get
+
+    def counted(container: FakeContainer, path: str) -> AbstractContextManager[IO[bytes] | None]:
+        asked.append(path)
+        return get(container, path)
+
+    monkeypatch.setattr(FakeContainer, "get", counted)
+    counts = []
+    for size in (10, 150):
+        nodes: dict[str, bytes | str | Link | Folder | None] = {**distribution(SITE, "dep", {"dep.py": "import m7\n"})}
+        for number in range(size):
+            nodes |= {f"{SITE}/m{number}.py": "", f"{SITE}/n{number}/part.py": "", f"{SITE}/l{number}": Link("m1.py")}
+            nodes |= {f"{WORKDIR}/d{number}.py": "", f"{WORKDIR}/data{number}/json": "", f"{WORKDIR}/x{number}": ""}
+        asked.clear()
+
+        signs = audited(tmp_path, nodes, tracked=USES)
+
+        counts.append(len(asked))
+        assert [finding.field for finding in signs.findings] == ["m7"]
+    assert counts[1] <= counts[0] + 10
+
+
+def test_an_archive_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    """Whatever is in it may be imported."""
+    nodes: Nodes = {f"{SITE}/x.pth": "/opt/s.zip\n", "/opt/s.zip": bytes(9 * 1024 * 1024)}
+
+    assert kinds(audited(tmp_path, nodes, tracked=USES)) == {Sign.UNREADABLE}

@@ -1,0 +1,230 @@
+"""The system's programs and libraries are those that its packages installed. No Docker."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from pytest_researchenv.integrity.protocol import Signs
+from pytest_researchenv.integrity.system import system
+from pytest_researchenv.model import Sign
+from pytest_researchenv.sandbox.fake import Folder, Link
+from tests.unit.integrity.images import DEBIAN, STATUS, Nodes, elf, md5, opened_image
+
+
+LIB = "/usr/lib/x86_64-linux-gnu"
+EVIL = elf(body=b"evil")
+
+
+def cache(*entries: tuple[str, str], old: bool = False) -> bytes:
+    """A cache of the dynamic loader, as ldconfig writes it."""
+    strings, places = b"", []
+    start = 48 + 24 * len(entries)
+    for entry in entries:
+        for text in entry:
+            places.append(start + len(strings))
+            strings += text.encode() + b"\0"
+    table = struct.pack("<20sIIB3xI12x", b"glibc-ld.so.cache1.1", len(entries), len(strings), 2, 0)
+    for index in range(len(entries)):
+        table += struct.pack("<iIIIQ", 0x303, places[2 * index], places[2 * index + 1], 0, 0)
+    return (b"ld.so-1.7.0\0" + bytes(12) if old else b"") + table + strings
+
+
+def signs(nodes: Nodes, base: Nodes | None = None) -> Signs:
+    """What is seen of an image."""
+    with opened_image(nodes, base=base) as (task, snapshot):
+        return system(task, snapshot)
+
+
+def fields(nodes: Nodes, base: Nodes | None = None) -> list[str]:
+    """What findings are about."""
+    found = signs(nodes, base).findings
+    assert {finding.kind for finding in found} <= {Sign.SYSTEM}
+    return sorted(finding.field for finding in found)
+
+
+#: Another package, and git in a newer version.
+INSTALLED: Nodes = {
+    "/usr/bin/htop": EVIL,
+    "/usr/bin/git": EVIL,
+    f"{LIB}/libnl.so.3": EVIL,
+    "/usr/lib/systemd/system/htop.service": "x",
+    "/var/lib/dpkg/status": STATUS.replace(
+        "Package: git\nStatus: install ok installed\nVersion: 1.0",
+        "Package: git\nStatus: install ok installed\nVersion: 1.1",
+    )
+    + "Package: htop\nStatus: install ok installed\nArchitecture: amd64\nVersion: 3\n\n",
+    "/var/lib/dpkg/info/git.md5sums": md5(("/usr/bin/git", EVIL)),
+    "/var/lib/dpkg/info/htop:amd64.md5sums": md5(("/usr/bin/htop", EVIL), (f"/lib/{LIB[9:]}/libnl.so.3", EVIL)),
+}
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        {},
+        INSTALLED,
+        {"/usr/bin/git": None, "/usr/lib/x86_64-linux-gnu/libexpat.so.1": None},
+        {
+            "/usr/bin/git": DEBIAN["/usr/bin/git"],
+            "/usr/lib/x": "",
+            "/usr/bin/own": "#!/bin/sh\n",
+            f"{LIB}/libown.so": EVIL,
+        },
+        {"/usr/lib/python3.11/os.py": "x", "/usr/lib/python3/dist-packages/__pycache__/x.pyc": "x"},
+        {"/usr/local/bin/git": "#!/bin/sh\n", "/usr/local/lib/libc.so.6": EVIL, "/opt/lib/libc.so.6": EVIL},
+        {"/usr/bin/python3": Link("/opt/venv/bin/python"), "/opt/venv/bin/python": EVIL},
+        {"/usr/bin/python3": Link("git"), "/usr/bin/sh": Link("git")},
+        {"/usr/bin/sh": DEBIAN["/bin/dash"]},
+        {"/etc/ld.so.cache": cache(("libc.so.6", f"{LIB}/libc.so.6"), ("libz.so.1", f"/lib{LIB[8:]}/libz.so.1"))},
+        {"/etc/ld.so.cache": cache(("libcudart.so.12", "/usr/local/cuda/lib64/libcudart.so.12"))},
+        {"/etc/ld.so.cache": cache(("libc.so.6", "/nowhere/libc.so.6"))},
+        {
+            "/etc/ld.so.cache": cache(("libsqlite3.so.0", "/usr/local/lib/libsqlite3.so.0")),
+            "/usr/local/lib/libsqlite3.so.0": EVIL,
+            f"{LIB}/libsqlite3.so.0": EVIL,
+        },
+    ],
+)
+def test_honest_changes(nodes: Nodes) -> None:
+    """Packages that come, go and are upgraded; people's own files beside them; links between genuine programs."""
+    assert signs(nodes).findings == ()
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/usr/bin/git", f"{LIB}/libc.so.6", "/usr/bin/dash", "/usr/lib64/ld-linux-x86-64.so.2", f"{LIB}/libz.so.1"],
+)
+def test_a_changed_file(path: str) -> None:
+    """Whatever dpkg's records say of it now, where its package was not upgraded."""
+    assert fields({path: EVIL}) == [path]
+    for name in ("git", "libc6", "dash", "zlib1g"):
+        record = f"/var/lib/dpkg/info/{name}.md5sums"
+        assert fields({path: EVIL, record: md5((path, EVIL))}) == [path]
+        assert fields({path: EVIL, record: None}) == [path]
+    gone = {"/var/lib/dpkg/status": "", "/var/lib/dpkg/info": None}
+    assert path in fields({path: EVIL, **gone})
+
+
+@pytest.mark.parametrize("path", ["/usr/bin/htop", "/usr/bin/git", f"{LIB}/libnl.so.3"])
+def test_a_file_of_a_package_that_came_later(path: str) -> None:
+    """It is compared with what dpkg recorded then."""
+    assert fields({**INSTALLED, path: elf(body=b"edited")}) == [path]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "path"),
+    [
+        ({"/usr/bin/sh": EVIL}, "/usr/bin/sh"),
+        ({"/usr/bin/sh": Link("/opt/sh"), "/opt/sh": EVIL}, "/usr/bin/sh"),
+        ({"/usr/bin/git": Link("/opt/git"), "/opt/git": "#!/bin/sh\n"}, "/usr/bin/git"),
+        ({LIB: Link("/opt/lib"), "/opt/lib/libc.so.6": DEBIAN[f"/lib{LIB[8:]}/libc.so.6"]}, LIB),
+        ({"/lib": Link("/opt/lib"), "/opt/lib": Folder()}, "/lib"),
+        ({"/bin": Link("/opt/bin"), "/opt/bin/sh": EVIL}, "/bin"),
+        ({"/usr/bin": None}, "/usr/bin"),
+        ({"/etc/alternatives/cc": Link("/opt/cc"), "/opt/cc": EVIL}, "/etc/alternatives/cc"),
+        ({"/etc/alternatives/cc": EVIL}, "/etc/alternatives/cc"),
+    ],
+)
+def test_something_else_in_the_place_of_a_link_or_a_folder(nodes: Nodes, path: str) -> None:
+    """Or a link in the place of a file."""
+    base = {**DEBIAN, "/etc/alternatives/cc": Link("/usr/bin/git")}
+    assert path in fields(nodes, base)
+
+
+def test_a_link_that_people_choose_is_told() -> None:
+    """It is nobody's fault: `shadows` looks at the commands that matter."""
+    base = {**DEBIAN, "/usr/bin/cmake": DEBIAN["/usr/bin/git"]}
+    found = signs({"/usr/bin/cmake": Link("/opt/venv/bin/cmake"), "/opt/venv/bin/cmake": EVIL}, base)
+
+    assert found.findings == ()
+    assert found.remarks == ("/usr/bin/cmake is a link to /opt/venv/bin/cmake",)
+
+
+@pytest.mark.parametrize("old", [False, True])
+@pytest.mark.parametrize("name", ["libc.so.6", "libm.so.6", "libz.so.1", "libexpat.so.1"])
+def test_a_library_that_the_loader_takes_first(name: str, old: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    """One that every program loads, or the interpreter, from a folder that no package filled."""
+    table = cache(("libx.so", "/opt/libx.so"), (name, f"/opt/evil/{name}"), (name, f"{LIB}/{name}"), old=old)
+
+    assert fields({"/etc/ld.so.cache": table, f"/opt/evil/{name}": EVIL}) == [f"/opt/evil/{name}"]
+    linked: Nodes = {f"/opt/evil/{name}": Link("real.so"), "/opt/evil/real.so": EVIL}
+    assert fields({"/etc/ld.so.cache": table, **linked}) == ["/opt/evil/real.so"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"{LIB}/glibc-hwcaps/x86-64-v3/libc.so.6",
+        "/usr/lib/libm.so.6",
+        f"{LIB}/tls/libz.so.1",
+        f"{LIB}/libnss_evil.so.2",
+    ],
+)
+def test_a_library_that_hides_beside_the_systems(path: str) -> None:
+    """The loader looks there first, or the name service asks it."""
+    assert fields({path: EVIL}) == [path]
+
+
+def test_endless_links_and_libraries_end() -> None:
+    """Only so many are followed, and that there are more is a sign."""
+    base = {**DEBIAN, **{f"{LIB}/f{number}": "x" for number in range(600)}}
+    links: Nodes = {f"{LIB}/f{number}": Link("/opt/x") for number in range(600)}
+    assert signs({**links, "/opt/x": "x"}, base).findings[0].observed == "one of 600 links"
+    assert signs({f"/usr/lib/{number}/libc.so.6": EVIL for number in range(600)}).findings
+
+
+def test_conda_owns_its_libraries() -> None:
+    """As far as it recorded them; some images put its folder into the loader's list."""
+    import hashlib  # noqa: PLC0415 - for this test alone.
+    import json  # noqa: PLC0415 - likewise.
+
+    paths = [{"_path": "lib/libz.so.1", "sha256_in_prefix": hashlib.sha256(EVIL).hexdigest()}]
+    nodes: Nodes = {
+        "/etc/ld.so.cache": cache(("libz.so.1", "/opt/conda/lib/libz.so.1"), ("libz.so.1", f"{LIB}/libz.so.1")),
+        "/opt/conda/lib/libz.so.1": EVIL,
+        "/opt/conda/conda-meta/history": "",
+        "/opt/conda/conda-meta/zlib-1.3-0.json": json.dumps({"paths_data": {"paths": paths}}),
+    }
+    assert fields(nodes) == []
+    assert fields({**nodes, "/opt/conda/lib/libz.so.1": elf(body=b"other")}) == ["/opt/conda/lib/libz.so.1"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"x" * 100,
+        b"glibc-ld.so.cache1.1",
+        cache(("libc.so.6", "/opt/libc.so.6"))[:60],
+        b"glibc-ld.so.cache1.1\xff\xff\xff\xff" * 20,
+    ],
+)
+def test_a_cache_that_cannot_be_read(content: bytes) -> None:
+    """Nobody knows what the loader would make of it."""
+    assert [finding.kind for finding in signs({"/etc/ld.so.cache": content}).findings] == [Sign.UNREADABLE]
+
+
+def test_a_cache_with_endless_entries_ends() -> None:
+    """So many libraries no system has."""
+    table = bytearray(cache(("libc.so.6", f"{LIB}/libc.so.6")))
+    table[20:24] = b"\xff\xff\xff\xff"
+
+    assert [finding.kind for finding in signs({"/etc/ld.so.cache": bytes(table)}).findings] == [Sign.UNREADABLE]
+
+
+@pytest.mark.parametrize("folder", ["/usr/bin/p{}", "/usr/lib/{}/libx.so", "/usr/lib/x/y/{}/libx.so"])
+def test_many_changes_are_counted(folder: str) -> None:
+    """Not listed; and however they are spread, they are read together."""
+    many = {folder.format(number): EVIL for number in range(500)}
+    records = md5(*((path, b"other") for path in many))
+    nodes: Nodes = {
+        **many,
+        "/var/lib/dpkg/status": STATUS + "Package: many\nStatus: install ok installed\nVersion: 3\n\n",
+        "/var/lib/dpkg/info/many.md5sums": records,
+    }
+    found = signs(nodes).findings
+
+    assert len(found) == 21
+    assert found[-1].field == "480 more"

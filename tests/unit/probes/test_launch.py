@@ -1,0 +1,80 @@
+"""What a probe's container is made of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pytest_researchenv.model import (
+    Audit,
+    Environment,
+    EnvironmentKey,
+    Examination,
+    PathSource,
+    Repository,
+    SelfReport,
+    TierResult,
+    Verdict,
+)
+from pytest_researchenv.probes.launch import restored
+from pytest_researchenv.probes.protocol import ProbeTask, Tree
+from pytest_researchenv.sandbox.fake import FakeSandbox
+from pytest_researchenv.sandbox.protocol import ContainerSpec, Mount
+
+
+HOOK = "/usr/lib/python3/dist-packages/sitecustomize.py"
+ODD = "/opt/caf\udce9/evil.pth"
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> ProbeTask:
+    """An environment with two start-up hooks that the audit found."""
+    sandbox = FakeSandbox()
+    base = sandbox.add_image("base", {"/bin/sh": b""})
+    image = sandbox.add_image("snapshot", {HOOK: b"forge()", ODD: b"import forge\n/opt/lib\n", "/etc/kept": b"kept"})
+    environment = Environment(
+        EnvironmentKey("run", "agent", "project", 1),
+        image=image,
+        base_image=base,
+        workdir="/workspace/project",
+        report=SelfReport("/usr/bin/python3"),
+        report_problem="",
+        changed=(),
+        inputs={},
+        telemetry={},
+        ended="",
+        created="",
+    )
+    result = TierResult(Examination.INTEGRITY, Verdict.FAILED, snapshot=image)
+    return ProbeTask(
+        environment,
+        Repository("someone/project", PathSource(".")),
+        Tree(tmp_path, (), "digest"),
+        sandbox,
+        Mount("tools", "/tools"),
+        len,
+        {},
+        audit=Audit(result, blanked={HOOK: "", ODD: "/opt/lib\n"}),
+    )
+
+
+def _files(task: ProbeTask) -> dict[str, bytes | None]:
+    """What is at the hooks' places in a container that a probe gets."""
+    paths = (HOOK, ODD, "/etc/kept")
+    with restored(task, ContainerSpec(task.environment.image, argv=("/bin/sh",))) as container:
+        found = task.sandbox.containers[container.id].files  # type: ignore[attr-defined] # of the fake
+        return {path: found.read(path) if found.node(path) is not None else None for path in paths}
+
+
+def test_hooks_are_blanked_before_anything_runs(task: ProbeTask) -> None:
+    """In their place stands what the audit says, whatever bytes their names have; everything else stays."""
+    assert _files(task) == {HOOK: b"", ODD: b"/opt/lib\n", "/etc/kept": b"kept"}
+
+
+def test_another_image_is_left_as_it_is(task: ProbeTask) -> None:
+    """The base image, on which control runs are made, gets no file of the snapshot's."""
+    other = replace(task, environment=replace(task.environment, image=task.environment.base_image))
+
+    assert _files(other) == {HOOK: None, ODD: None, "/etc/kept": None}
