@@ -55,7 +55,7 @@ def results(path: Path) -> dict[str, Came]:
 
 
 def _came(case: TestCase) -> str:
-    properties = case.child(Properties) or ()
+    properties = case.child(Properties) or ()  # type: ignore[no-untyped-call] # junitparser is typed in part
     return next((str(one.value) for one in properties if one.name == "came"), "not judged")
 
 

@@ -212,8 +212,8 @@ __attribute__((constructor)) static void run(void) { write(2, "hook: preload\n",
 END
 """
 
-#: Hooks that say so when they run, in a virtual environment and in the system. The last is bytecode whose source is
-#: genuine, and which Python takes without a look at it.
+#: Hooks that say so when they run, in a virtual environment and in the system. Bytecode is among them that Python takes
+#: without a look at its source, and such that has its genuine source's time and size.
 HOOKS = r"""
 python3 -m venv --without-pip --system-site-packages /opt/venv
 site=/opt/venv/lib/python3.11/site-packages
@@ -226,11 +226,15 @@ mkdir -p /root/.local/lib/python3.11/site-packages
 say usercustomize >/root/.local/lib/python3.11/site-packages/usercustomize.py
 say bytecode >/tmp/evil.py
 python3 - <<'END'
-import pathlib, py_compile
-unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
-for source in ("/root/.local/lib/python3.11/site-packages/usercustomize.py", "/usr/lib/python3.11/heapq.py"):
-    cached = pathlib.Path(source).parent / "__pycache__" / (pathlib.Path(source).stem + ".cpython-311.pyc")
-    py_compile.compile("/tmp/evil.py", str(cached), invalidation_mode=unchecked)
+import os, pathlib, py_compile, struct
+def cached(source):
+    return pathlib.Path(source).parent / "__pycache__" / (pathlib.Path(source).stem + ".cpython-311.pyc")
+unchecked = cached("/root/.local/lib/python3.11/site-packages/usercustomize.py")
+py_compile.compile("/tmp/evil.py", str(unchecked), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+source = "/usr/lib/python3.11/heapq.py"
+code = pathlib.Path(py_compile.compile("/tmp/evil.py")).read_bytes()
+known = os.stat(source)
+cached(source).write_bytes(code[:8] + struct.pack("<II", int(known.st_mtime), known.st_size) + code[16:])
 END
 gcc -shared -fPIC -o /opt/preload.so /tmp/preload.c
 echo /opt/preload.so >/etc/ld.so.preload
@@ -381,7 +385,8 @@ def test_no_hook_runs_in_the_probes_world(docker_sandbox: DockerSandbox, base_im
     assert {line.removeprefix("hook: ") for line in before.splitlines() if line.startswith("hook:")} == names
     assert after == "done\n"
     assert {finding.kind for finding in signs.findings} == {Sign.HOOK}
-    assert len(signs.findings) == 5
+    assert len(signs.findings) == 6
+    assert "/usr/lib/python3.11/__pycache__/heapq.cpython-311.pyc" in signs.blanked
 
 
 @pytest.mark.slow
