@@ -32,7 +32,8 @@ class Listing:
 
     def __init__(self) -> None:
         # Of no name: SQLite keeps it in memory while it is small, and then in a file that only it can find.
-        self._entries = sqlite3.connect("", isolation_level=None)
+        # It is closed wherever it is let go of, which may be in another thread; it is used in one.
+        self._entries = sqlite3.connect("", isolation_level=None, check_same_thread=False)
         weakref.finalize(self, self._entries.close)
         for statement in ("PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF", _TABLE):
             self._entries.execute(statement)

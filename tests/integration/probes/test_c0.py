@@ -327,24 +327,17 @@ ABSENT = {
 LOOPING = {"looping": "/opt/loop/looping.py"}
 
 
-@pytest.mark.parametrize(
-    ("claims", "cause"),
-    [(ABSENT, Cause.MISSING_IMPORTS), (LOOPING, Cause.BROKEN_ENVIRONMENT)],
-    ids=["absent", "looping"],
-)
-def test_a_forged_answer_makes_no_module(
-    judge: Judge, freeze: Freeze, image: str, claims: dict[str, str], cause: Cause
-) -> None:
+@pytest.mark.parametrize("claims", [ABSENT, LOOPING], ids=["absent", "looping"])
+def test_a_forged_answer_makes_no_module(judge: Judge, freeze: Freeze, image: str, claims: dict[str, str]) -> None:
     """Not even of a file that was made while the question was answered, and never an error."""
     script = "ln -s loop /opt/loop; mkfifo /opt/device.py"
     snapshot = attacked(freeze, image, FORGED.format(claims=claims), script)
 
     result = judge({"main.py": f"import {', '.join(claims)}\n"}, snapshot=snapshot)
 
-    assert (result.verdict, result.cause) == (Verdict.FAILED, cause), result.reason
-    if cause is Cause.MISSING_IMPORTS:
-        assert result.evidence["missing"] == sorted(claims)
-        assert result.reason.count("there is no module") == len(claims)
+    assert (result.verdict, result.cause) == (Verdict.FAILED, Cause.MISSING_IMPORTS), result.reason
+    assert result.evidence["missing"] == sorted(claims)
+    assert result.reason.count("there is no module") == len(claims)
 
 
 def test_real_import_hooks_keep_working(judge: Judge, freeze: Freeze, image: str) -> None:

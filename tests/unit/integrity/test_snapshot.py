@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import io
+import sys
 import tarfile
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import IO
@@ -15,7 +17,8 @@ from pytest_researchenv.errors import SandboxError, UnknownChangesError
 from pytest_researchenv.integrity import snapshot as module
 from pytest_researchenv.integrity._files import Bounds, Files
 from pytest_researchenv.integrity._layer import Layer
-from pytest_researchenv.integrity.protocol import HEAD_BYTES, KEPT_BYTES, Kind
+from pytest_researchenv.integrity._listing import Listing
+from pytest_researchenv.integrity.protocol import HEAD_BYTES, KEPT_BYTES, Entry, Kind
 from pytest_researchenv.integrity.snapshot import ImageSnapshot
 from pytest_researchenv.sandbox.fake import FakeContainer, FakeFiles, FakeSandbox, Folder, Link
 from pytest_researchenv.sandbox.protocol import Change, ChangeKind, Container, ContainerSpec
@@ -432,6 +435,20 @@ def test_trees_that_were_read_are_remembered() -> None:
         list(snapshot.tree("/over", lambda path: path.endswith("/file")))
 
         assert len(asked) <= before + 6
+
+
+def test_a_listing_may_be_let_go_of_in_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its file is closed there: who collects garbage is chance."""
+    raised: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", raised.append)
+    held = [Listing()]
+    held[0].add(Entry("/a", Kind.FILE))
+
+    releasing = threading.Thread(target=held.clear)
+    releasing.start()
+    releasing.join()
+
+    assert not raised
 
 
 # --- what is as the base image has it ---------------------------------------------------------------------
