@@ -18,6 +18,9 @@ _NAMED = 20
 
 _PINNED = "as it is at the pinned commit"
 
+#: Folder of metadata that a source distribution tracks, and that each build writes anew.
+_BUILT = ".egg-info"
+
 
 def tracked(task: ProbeTask, snapshot: Snapshot) -> Signs:
     """Look for tracked files that are not as pinned. Untracked ones are nobody's business here."""
@@ -25,7 +28,7 @@ def tracked(task: ProbeTask, snapshot: Snapshot) -> Signs:
 
 
 def _findings(task: ProbeTask, snapshot: Snapshot) -> list[Finding]:
-    changed = task.environment.changed
+    changed = [path for path in task.environment.changed if not _is_built(path)]
     workdir = task.environment.workdir
     if not changed:
         return []
@@ -40,6 +43,10 @@ def _findings(task: ProbeTask, snapshot: Snapshot) -> list[Finding]:
         more = f"{len(changed) - _NAMED} more tracked files are not: {len(changed)} of {len(task.tree.files)} in all"
         found.append(Finding(Sign.TRACKED, printable(workdir), _PINNED, more))
     return found
+
+
+def _is_built(path: str) -> bool:
+    return any(folder.endswith(_BUILT) for folder in path.split("/")[:-1])
 
 
 def _difference(task: ProbeTask, snapshot: Snapshot, path: str) -> str:

@@ -78,6 +78,18 @@ def test_an_untouched_repository_raises_nothing() -> None:
     assert signs({f"{WORKDIR}/build/lib/x.py": "", f"{WORKDIR}/notes.txt": "x"}) == Signs()
 
 
+def test_metadata_that_each_build_writes_anew_is_no_concern(tmp_path: Path) -> None:
+    """A source distribution tracks what an editable install rewrites; files beside it are told as ever."""
+    files = {"pkg.egg-info/SOURCES.txt": "a\n", "src/pkg.egg-info/top_level.txt": "pkg\n", "egg-info/x.py": "1\n"}
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    nodes: Nodes = {f"{WORKDIR}/{path}": "otherwise\n" for path in files}
+    found = signs(nodes, changed=tuple(files), root=tmp_path).findings
+
+    assert [finding.field for finding in found] == ["egg-info/x.py"]
+
+
 def test_changes_are_told_from_removals(tmp_path: Path) -> None:
     """And by what stands there instead."""
     for name in TRACKED:
