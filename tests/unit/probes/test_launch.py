@@ -75,7 +75,9 @@ def test_hooks_are_blanked_before_anything_runs(task: ProbeTask) -> None:
 
 def test_no_folder_of_compiled_code_is_used_twice(task: ProbeTask) -> None:
     """Python and numba look for what they compiled in folders that no container had before, whatever a suite says."""
-    spec = ContainerSpec(task.environment.image, argv=("/bin/sh",), environment={"PYTHONPYCACHEPREFIX": "/opt/forged", "OTHER": "kept"})
+    spec = ContainerSpec(
+        task.environment.image, argv=("/bin/sh",), environment={"PYTHONPYCACHEPREFIX": "/opt/forged", "OTHER": "kept"}
+    )
     seen = []
     for _ in range(2):
         with restored(task, spec) as container:
