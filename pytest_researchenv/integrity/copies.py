@@ -20,7 +20,7 @@ _PREFIXES = ("/usr", "/usr/local")
 #: The part of its sources that a copy shares with its original at least.
 _SHARE = 0.8
 #: What only one build has: its settings, and what it compiled. Releases of one version share all but that.
-_BUILD = re.compile(r"_sysconfigdata\w*\.py|lib-dynload/.*\.so")
+_BUILD = re.compile(r"_sysconfigdata[\w-]*\.py|lib-dynload/.*\.so")
 #: Debian's changes, by which its `site.py` and `sysconfig.py` are told from all others.
 _PATCHED, _DEBIAN = ("site.py", "sysconfig.py"), b"dist-packages"
 

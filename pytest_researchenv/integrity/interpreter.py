@@ -18,7 +18,10 @@ from pytest_researchenv.integrity.layout import Layout, NoLayout, layout_of
 from pytest_researchenv.integrity.loader import found_at
 from pytest_researchenv.integrity.packages import Judged, Packages, Standing, entries_at
 from pytest_researchenv.integrity.protocol import Entry, Kind, Signs, Snapshot
+from pytest_researchenv.integrity.published import Unknown
 from pytest_researchenv.integrity.raw import file_of
+from pytest_researchenv.integrity.released import differences, release_of
+from pytest_researchenv.integrity.releases import StandardLibraries
 from pytest_researchenv.model import Finding, Sign
 from pytest_researchenv.probes.lookup import printable
 from pytest_researchenv.probes.protocol import ProbeTask
@@ -38,8 +41,13 @@ _MODULES = (".py", ".pyc", ".so")
 _HOOKS = ("sitecustomize", "usercustomize")
 
 
-def interpreter(task: ProbeTask, snapshot: Snapshot) -> Signs:
+def interpreter(task: ProbeTask, snapshot: Snapshot, libraries: StandardLibraries | None = None) -> Signs:
     """Look at the reported interpreter, and at all that it is made of.
+
+    Args:
+        task: what is audited.
+        snapshot: its image.
+        libraries: whom to ask of a standard library that nobody owns; None: nobody.
 
     Raises:
         SandboxError: the engine refuses to read.
@@ -51,7 +59,7 @@ def interpreter(task: ProbeTask, snapshot: Snapshot) -> Signs:
         path = printable(task.environment.report.python_path or "")
         finding = Finding(Sign.INTERPRETER, path, "a Python interpreter, or a link to one", layout.reason)
         return Signs((finding,), interpreter=layout.reason)
-    return _Look(task, snapshot, layout).signs()
+    return _Look(task, snapshot, layout, libraries).signs()
 
 
 class _Source(Enum):
@@ -72,6 +80,7 @@ class _Look:
     task: ProbeTask
     snapshot: Snapshot
     layout: Layout
+    libraries: StandardLibraries | None
     findings: list[Finding] = field(default_factory=list)
     blanked: dict[str, str] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
@@ -181,7 +190,6 @@ class _Look:
     def _standard_library(self) -> None:
         if not self.layout.stdlib:
             return
-        folder = self.layout.stdlib[0]
         top, present = self._touched
         match self._owner_of_library():
             case _Source.SYSTEM:
@@ -193,7 +201,7 @@ class _Look:
             case _Source.COPY:
                 self._copied(top)
             case _Source.UNKNOWN:
-                self.remarks.append(f"the standard library {printable(folder)} has no record to compare it with")
+                self._released(present, top)
         self._bytecode(present)
 
     @cached_property
@@ -218,6 +226,33 @@ class _Look:
         for name in self._copy.strange:
             if name.endswith(_MODULES):
                 self._found(f"{top}/{name}", f"a copy of {original}", "a module that is not there")
+
+    def _released(self, present: Collection[str], top: str) -> None:
+        """Compare a standard library with that of the release which the interpreter says it is."""
+        version = self._release()
+        library = self.libraries.of(version) if self.libraries is not None and version else Unknown("")
+        shown = printable(self.layout.stdlib[0])
+        if isinstance(library, Unknown):
+            why = f": {library.reason}" if library.reason else ""
+            self.remarks.append(f"the standard library {shown} has no record to compare it with{why}")
+            return
+        for difference in differences(self.snapshot, top, _compared(present, top), library):
+            if difference.patched:
+                self.remarks.append(
+                    f"{printable(difference.path)} differs from CPython {version}, as builders change it"
+                )
+            else:
+                self._found(difference.path, f"{difference.released} {version}", difference.observed)
+
+    def _release(self) -> str:
+        """The release of CPython that the program holds, or the library that it starts."""
+        entry, minor = self.snapshot.entry(self.layout.binary), int(self.layout.version.partition(".")[2])
+        if entry is not None and (name := launches(self.layout.elf)):
+            entry = found_at(self.snapshot, entry.path, self.layout.elf, name)
+        if entry is None:
+            return ""
+        with file_of(self.task, entry) as file:
+            return release_of(file, minor) if file else ""
 
     def _packaged(self, present: Collection[str], top: str) -> None:
         """Compare a standard library with the base image's, or with what dpkg recorded."""

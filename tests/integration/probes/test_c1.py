@@ -215,11 +215,9 @@ if __name__ == "__main__":
 def test_bytecode_of_an_installed_module_is_not_run(judge: Judge) -> None:
     """Nor in any child, however it is started; what Python compiles it keeps, so that children need not."""
     script = f"{FORGED}; cat > /opt/children.py << 'EOF'\n{CHILDREN}\nEOF"
-    wanted = dict.fromkeys(("main", "spawn", "forkserver", "child", "shell"), "GENUINE")
-    evidence = tuple(
-        JsonEvidence("{out}/seen.json", name, equals=value)
-        for name, value in {**wanted, "kept": True, "beside": False}.items()
-    )
+    wanted: dict[str, str | bool] = dict.fromkeys(("main", "spawn", "forkserver", "child", "shell"), "GENUINE")
+    wanted |= {"kept": True, "beside": False}
+    evidence = tuple(JsonEvidence("{out}/seen.json", name, equals=value) for name, value in wanted.items())
 
     result = judge(script, argv=("{python}", "/opt/children.py", "{out}"), evidence=Evidence(json=evidence))
 
