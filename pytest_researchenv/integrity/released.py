@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import IO, NamedTuple
 
+from pytest_researchenv._parsing import parsed
 from pytest_researchenv.integrity.packages import entries_at
 from pytest_researchenv.integrity.protocol import Entry, Kind, Snapshot
 from pytest_researchenv.integrity.releases import PATCHED, Library
@@ -15,9 +17,16 @@ from pytest_researchenv.integrity.releases import PATCHED, Library
 
 __all__ = ["Difference", "differences", "release_of"]
 
-#: Folders of what a build compiles, and sources that it writes.
-_BUILT = re.compile(r"_sysconfigdata[\w-]*\.py|(?:config-[^/]+|lib-dynload)/.*", re.DOTALL)
+#: What a build compiles, and a folder of what extensions are built with.
+_BUILT = re.compile(r"lib-dynload/[^/]*\.so|config-[^/]+/.*", re.DOTALL)
+#: What a build was made with, as a source that it writes.
+_SETTINGS = re.compile(r"_sysconfigdata[\w-]*\.py")
 _MODULES = (".py", ".pyc", ".so")
+#: What such a source is made of.
+_PLAIN = (
+    *(ast.Module, ast.Expr, ast.Assign, ast.Name, ast.expr_context, ast.Constant, ast.Dict, ast.alias),
+    *(ast.JoinedStr, ast.FormattedValue, ast.UnaryOp, ast.unaryop),
+)
 #: Links that are followed.
 _MOST_LINKS = 200
 
@@ -76,7 +85,7 @@ def release_of(file: IO[bytes], minor: int) -> str:
 def differences(snapshot: Snapshot, top: str, files: Collection[str], library: Library) -> Iterator[Difference]:
     """Compare a standard library with that of a release.
 
-    What was compiled is not compared, but an extension or bytecode that Python prefers to a source, or finds where
+    What a build compiles is not compared, but an extension or bytecode that Python prefers to a source, or finds where
     none was, is told.
 
     Args:
@@ -94,6 +103,8 @@ def differences(snapshot: Snapshot, top: str, files: Collection[str], library: L
         name = path.removeprefix(f"{top}/")
         if not name.endswith(_MODULES) or _BUILT.fullmatch(name) or entry.is_folder:
             continue
+        if _SETTINGS.fullmatch(name) and _is_settings(entry):
+            continue
         if name not in library.files:
             yield Difference(path, "the modules of the release", "a module that it does not have")
             continue
@@ -108,6 +119,18 @@ def differences(snapshot: Snapshot, top: str, files: Collection[str], library: L
             yield Difference(path, "the release's source", f"its content differs: {why}")
         else:
             yield Difference(path, "the release's source", "its content differs", patched=name in PATCHED)
+
+
+def _is_settings(entry: Entry) -> bool:
+    """Whether a source assigns texts and numbers, and does nothing but to find out where it is."""
+    tree = parsed(entry.content or b"import")
+    return tree is not None and all(
+        isinstance(node, _PLAIN)
+        or (isinstance(node, ast.ImportFrom) and node.module == "pathlib")
+        or (isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in ("str", "Path", "resolve"))
+        or (isinstance(node, ast.Attribute) and node.attr in ("resolve", "parent"))
+        for node in ast.walk(tree)
+    )
 
 
 def _suspicion(file: Entry, released: str) -> str:

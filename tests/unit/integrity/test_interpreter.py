@@ -186,7 +186,9 @@ def test_an_interpreter_whose_library_is_the_base_images() -> None:
     ]
 
 
-@pytest.mark.parametrize("path", ["/usr/bin/python3._pth", "/usr/bin/pybuilddir.txt", "/usr/bin/pyvenv.cfg"])
+@pytest.mark.parametrize(
+    "path", ["/usr/bin/python3._pth", "/usr/bin/pybuilddir.txt", "/usr/bin/Modules/Setup.local", "/usr/bin/pyvenv.cfg"]
+)
 def test_what_replaces_pythons_search(path: str) -> None:
     """No installation for Linux has such a file."""
     assert path in fields({path: "home = /usr/bin\n"})

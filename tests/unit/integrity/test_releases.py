@@ -97,6 +97,18 @@ def test_no_server_and_no_time(server: Server, tmp_path: Path) -> None:
 # --- what is installed ------------------------------------------------------------------------------------
 
 
+#: What python-build-standalone makes of its settings.
+RELOCATABLE = """\
+from pathlib import Path
+installed_base = str(Path(__file__).resolve().parent.parent.parent)
+build_time_vars = {
+    'CC': 'gcc',
+    'prefix': f'{installed_base}',
+    'SIZE': 8,
+}
+"""
+
+
 class Known:
     """Knows one release."""
 
@@ -123,7 +135,8 @@ def signs(changed: Nodes, program: bytes | None = None) -> Signs:
     [
         {},
         {f"{LIB}/ssl.py": None},
-        {f"{LIB}/_sysconfigdata__linux_x86_64-linux-gnu.py": "built"},
+        {f"{LIB}/_sysconfigdata__linux_x86_64-linux-gnu.py": "# system\nbuild_time_vars = {'CC': 'gcc', 'X': -1}\n"},
+        {f"{LIB}/_sysconfigdata__linux_x86_64-linux-gnu.py": RELOCATABLE},
         {f"{LIB}/config-3.11-x86_64-linux-gnu/python-config.py": "built"},
         {f"{LIB}/lib-dynload/_json.cpython-311-x86_64-linux-gnu.so": b"built"},
         {f"{LIB}/site-packages/pip/__init__.py": "pip"},
@@ -144,6 +157,11 @@ def test_what_a_build_leaves_is_nobodys_fault(changed: Nodes) -> None:
         ("encodings/__init__.py", SOURCES["encodings/__init__.py"] + "evil"),
         ("site.py", SOURCES["site.py"] + "evil"),
         ("evil.py", "evil"),
+        ("lib-dynload/evil.py", "evil"),
+        ("_sysconfigdata__linux_x86_64-linux-gnu.py", "build_time_vars = {'CC': exec('evil')}"),
+        ("_sysconfigdata__linux_x86_64-linux-gnu.py", "from evil import build_time_vars"),
+        ("_sysconfigdata__linux_x86_64-linux-gnu.py", "import evil"),
+        ("_sysconfigdata__linux_x86_64-linux-gnu.py", "no Python"),
         ("os.pyc", b"evil"),
         ("os.cpython-311-x86_64-linux-gnu.so", b"evil"),
         ("encodings/__init__.abi3.so", b"evil"),
