@@ -12,7 +12,7 @@ import lzma
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import BinaryIO, final
@@ -23,7 +23,7 @@ from packaging.utils import InvalidName, canonicalize_name
 from pytest_researchenv.integrity._ranges import RangeReader
 
 
-__all__ = ["READ_ERRORS", "WheelFiles", "expanded", "read_sources", "read_wheel", "wheel_digest"]
+__all__ = ["READ_ERRORS", "WheelFiles", "expanded", "read_sources", "read_texts", "read_wheel", "wheel_digest"]
 
 #: What reading an archive that somebody published may raise.
 READ_ERRORS = (
@@ -134,11 +134,24 @@ def read_sources(file: BinaryIO, filename: str) -> dict[str, str]:
     Raises:
         READ_ERRORS: it is no source distribution, or it is too large.
     """
-    members = _zipped(file) if filename.endswith(".zip") else _tarred(file, filename)
-    sources = {str(PurePosixPath(*PurePosixPath(path).parts[1:])): digest for path, digest in members}
+    sources = {path: hashlib.sha256(content).hexdigest() for path, content in _sources(file, filename)}
     if not sources:
         raise ValueError("it has no Python sources")
     return sources
+
+
+def read_texts(file: BinaryIO, filename: str, wanted: Collection[str]) -> dict[str, str]:
+    """Some of the Python sources in a source distribution.
+
+    Args:
+        file: the archive.
+        filename: its name, which says how it is packed.
+        wanted: paths below the top folder.
+
+    Raises:
+        READ_ERRORS: it is no source distribution, or it is too large.
+    """
+    return {path: content.decode(errors="replace") for path, content in _sources(file, filename) if path in wanted}
 
 
 def _dist_info(archive: zipfile.ZipFile, name: str) -> str:
@@ -187,7 +200,14 @@ def _recorded(record: str) -> Iterator[tuple[str, str]]:
             yield path, base64.urlsafe_b64decode(digest + "=" * (-len(digest) % 4)).hex()
 
 
-def _zipped(file: BinaryIO) -> Iterator[tuple[str, str]]:
+def _sources(file: BinaryIO, filename: str) -> Iterator[tuple[str, bytes]]:
+    """Path below the top folder, and content of each Python source."""
+    members = _zipped(file) if filename.endswith(".zip") else _tarred(file, filename)
+    for path, content in members:
+        yield str(PurePosixPath(*PurePosixPath(path).parts[1:])), content
+
+
+def _zipped(file: BinaryIO) -> Iterator[tuple[str, bytes]]:
     with zipfile.ZipFile(file) as archive:
         infos = archive.infolist()
         if len(infos) > _MEMBERS or sum(info.file_size for info in infos) > _UNPACKED_BYTES:
@@ -195,17 +215,17 @@ def _zipped(file: BinaryIO) -> Iterator[tuple[str, str]]:
         for info in infos:
             if _is_source(info.filename, info.file_size):
                 with archive.open(info) as member:
-                    yield info.filename, hashlib.sha256(member.read(info.file_size)).hexdigest()
+                    yield info.filename, member.read(info.file_size)
 
 
-def _tarred(file: BinaryIO, filename: str) -> Iterator[tuple[str, str]]:
+def _tarred(file: BinaryIO, filename: str) -> Iterator[tuple[str, bytes]]:
     with _unpacked(file, filename) as stream, tarfile.open(fileobj=_Bounded(stream), mode="r|") as archive:
         for count, member in enumerate(archive):
             if count > _MEMBERS:
                 raise ValueError("there is too much in it")
             content = archive.extractfile(member) if member.isreg() and _is_source(member.name, member.size) else None
             if content is not None:
-                yield member.name, hashlib.sha256(content.read()).hexdigest()
+                yield member.name, content.read()
 
 
 def _unpacked(file: BinaryIO, filename: str) -> gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile:

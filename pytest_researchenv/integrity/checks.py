@@ -13,6 +13,7 @@ from pytest_researchenv.integrity.places import places
 from pytest_researchenv.integrity.profiles import profiles
 from pytest_researchenv.integrity.protocol import Check, Signs, Snapshot
 from pytest_researchenv.integrity.published import PublishedRecords
+from pytest_researchenv.integrity.releases import ReleasedLibraries
 from pytest_researchenv.integrity.shadows import shadows
 from pytest_researchenv.integrity.system import system
 from pytest_researchenv.integrity.tree import tracked
@@ -26,11 +27,11 @@ def all_checks(cache: Path) -> tuple[Check, ...]:
     """Return the checks of an audit.
 
     Args:
-        cache: folder in which what the package index says of distributions is kept.
+        cache: folder in which what the package index says of distributions, and what CPython released, is kept.
     """
     return (
         tracked,
-        interpreter,
+        partial(interpreter, libraries=ReleasedLibraries(cache)),
         system,
         hooks,
         partial(_installed, cache),

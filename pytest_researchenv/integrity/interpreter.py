@@ -6,17 +6,22 @@ import posixpath
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import cached_property
 from typing import final
 
 from pytest_researchenv.integrity.bytecode import is_cached, is_unchecked
 from pytest_researchenv.integrity.conda import conda_sums, is_conda
+from pytest_researchenv.integrity.copies import Copy, copy_of
 from pytest_researchenv.integrity.elf import read_elf
 from pytest_researchenv.integrity.genuine import doubt, launches
 from pytest_researchenv.integrity.layout import Layout, NoLayout, layout_of
 from pytest_researchenv.integrity.loader import found_at
 from pytest_researchenv.integrity.packages import Judged, Packages, Standing, entries_at
 from pytest_researchenv.integrity.protocol import Entry, Kind, Signs, Snapshot
+from pytest_researchenv.integrity.published import Unknown
 from pytest_researchenv.integrity.raw import file_of
+from pytest_researchenv.integrity.released import differences, release_of
+from pytest_researchenv.integrity.releases import StandardLibraries
 from pytest_researchenv.model import Finding, Sign
 from pytest_researchenv.probes.lookup import printable
 from pytest_researchenv.probes.protocol import ProbeTask
@@ -36,8 +41,13 @@ _MODULES = (".py", ".pyc", ".so")
 _HOOKS = ("sitecustomize", "usercustomize")
 
 
-def interpreter(task: ProbeTask, snapshot: Snapshot) -> Signs:
+def interpreter(task: ProbeTask, snapshot: Snapshot, libraries: StandardLibraries | None = None) -> Signs:
     """Look at the reported interpreter, and at all that it is made of.
+
+    Args:
+        task: what is audited.
+        snapshot: its image.
+        libraries: whom to ask of a standard library that nobody owns; None: nobody.
 
     Raises:
         SandboxError: the engine refuses to read.
@@ -49,7 +59,7 @@ def interpreter(task: ProbeTask, snapshot: Snapshot) -> Signs:
         path = printable(task.environment.report.python_path or "")
         finding = Finding(Sign.INTERPRETER, path, "a Python interpreter, or a link to one", layout.reason)
         return Signs((finding,), interpreter=layout.reason)
-    return _Look(task, snapshot, layout).signs()
+    return _Look(task, snapshot, layout, libraries).signs()
 
 
 class _Source(Enum):
@@ -57,17 +67,20 @@ class _Source(Enum):
 
     SYSTEM = auto()
     CONDA = auto()
+    #: Nobody, but it was copied from one that somebody has.
+    COPY = auto()
     UNKNOWN = auto()
 
 
 @final
-@dataclass(slots=True)
+@dataclass
 class _Look:
     """One look at an interpreter."""
 
     task: ProbeTask
     snapshot: Snapshot
     layout: Layout
+    libraries: StandardLibraries | None
     findings: list[Finding] = field(default_factory=list)
     blanked: dict[str, str] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
@@ -100,7 +113,7 @@ class _Look:
             self._found(path, f"the file of {judged.owner}", _DIFFERS)
         elif judged.standing is Standing.GENUINE:
             self._library(path, is_packaged=True)
-            if standard is not _Source.SYSTEM:
+            if standard not in (_Source.SYSTEM, _Source.COPY):
                 self._found(
                     self.layout.base_prefix, "the standard library of the system's Python", "one that no package owns"
                 )
@@ -135,7 +148,7 @@ class _Look:
             return _Source.SYSTEM
         if is_conda(self.snapshot, self.snapshot.resolved(self.layout.base_prefix)):
             return _Source.CONDA
-        return _Source.UNKNOWN
+        return _Source.COPY if self._copy is not None else _Source.UNKNOWN
 
     def _is_conda(self, entry: Entry) -> bool:
         prefix = posixpath.dirname(posixpath.dirname(entry.path))
@@ -177,10 +190,7 @@ class _Look:
     def _standard_library(self) -> None:
         if not self.layout.stdlib:
             return
-        folder = self.layout.stdlib[0]
-        top = self.snapshot.resolved(folder)
-        touched = {path: kind for path, kind in self.snapshot.touched(top).items() if not _is_site(path, top)}
-        present = [path for path, kind in touched.items() if kind != "D"]
+        top, present = self._touched
         match self._owner_of_library():
             case _Source.SYSTEM:
                 self._packaged(present, top)
@@ -188,13 +198,65 @@ class _Look:
             case _Source.CONDA:
                 prefix = self.snapshot.resolved(self.layout.base_prefix)
                 self._recorded(present, top, conda_sums(self.snapshot, prefix, _is_python))
+            case _Source.COPY:
+                self._copied(top)
             case _Source.UNKNOWN:
-                self.remarks.append(f"the standard library {printable(folder)} has no record to compare it with")
+                self._released(present, top)
         self._bytecode(present)
+
+    @cached_property
+    def _touched(self) -> tuple[str, list[str]]:
+        """The standard library's folder, and what the agent's layer has in it; without site folders."""
+        top = self.snapshot.resolved(self.layout.stdlib[0]) if self.layout.stdlib else ""
+        touched = self.snapshot.touched(top) if top else {}
+        return top, [path for path, kind in touched.items() if kind != "D" and not _is_site(path, top)]
+
+    @cached_property
+    def _copy(self) -> Copy | None:
+        top, present = self._touched
+        return copy_of(self.task, self.snapshot, top, _compared(present, top))
+
+    def _copied(self, top: str) -> None:
+        """Accuse what is not as it was copied."""
+        if self._copy is None:
+            return
+        original = printable(self._copy.original)
+        for name in self._copy.differing:
+            self._found(f"{top}/{name}", f"a copy of the file in {original}", _DIFFERS)
+        for name in self._copy.strange:
+            if name.endswith(_MODULES):
+                self._found(f"{top}/{name}", f"a copy of {original}", "a module that is not there")
+
+    def _released(self, present: Collection[str], top: str) -> None:
+        """Compare a standard library with that of the release which the interpreter says it is."""
+        version = self._release()
+        library = self.libraries.of(version) if self.libraries is not None and version else Unknown("")
+        shown = printable(self.layout.stdlib[0])
+        if isinstance(library, Unknown):
+            why = f": {library.reason}" if library.reason else ""
+            self.remarks.append(f"the standard library {shown} has no record to compare it with{why}")
+            return
+        for difference in differences(self.snapshot, top, _compared(present, top), library):
+            if difference.patched:
+                self.remarks.append(
+                    f"{printable(difference.path)} differs from CPython {version}, as builders change it"
+                )
+            else:
+                self._found(difference.path, f"{difference.released} {version}", difference.observed)
+
+    def _release(self) -> str:
+        """The release of CPython that the program holds, or the library that it starts."""
+        entry, minor = self.snapshot.entry(self.layout.binary), int(self.layout.version.partition(".")[2])
+        if entry is not None and (name := launches(self.layout.elf)):
+            entry = found_at(self.snapshot, entry.path, self.layout.elf, name)
+        if entry is None:
+            return ""
+        with file_of(self.task, entry) as file:
+            return release_of(file, minor) if file else ""
 
     def _packaged(self, present: Collection[str], top: str) -> None:
         """Compare a standard library with the base image's, or with what dpkg recorded."""
-        compared = {path for path in present if not is_cached(path) and not _is_hook(path, top)}
+        compared = _compared(present, top)
         files, links = [], 0
         for entry in entries_at(self.snapshot, compared):
             if entry.kind is Kind.FILE:
@@ -219,7 +281,7 @@ class _Look:
 
     def _recorded(self, present: Collection[str], top: str, listed: Mapping[str, str]) -> None:
         """Compare a standard library with what conda recorded."""
-        compared = {path for path in present if not is_cached(path) and not _is_hook(path, top)}
+        compared = _compared(present, top)
         for entry in entries_at(self.snapshot, compared):
             path = entry.path
             if entry.kind is Kind.LINK and not self.snapshot.resolved(path).startswith(f"{top}/"):
@@ -270,6 +332,11 @@ class _Look:
 
 def _is_python(record: str) -> bool:
     return record.startswith(("python-3", "libpython-", "libpython3"))
+
+
+def _compared(present: Collection[str], top: str) -> frozenset[str]:
+    """What of a standard library is compared: neither bytecode beside sources nor start-up modules."""
+    return frozenset(path for path in present if not is_cached(path) and not _is_hook(path, top))
 
 
 def _is_site(path: str, top: str) -> bool:

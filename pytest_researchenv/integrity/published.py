@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
-import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TypeAlias, final
 
-from filelock import FileLock, Timeout
 from packaging.utils import canonicalize_name, canonicalize_version
 from packaging.version import Version
 
 from pytest_researchenv._packageindex import PackageIndex, configured_index, session_for
 from pytest_researchenv.integrity._distfiles import READ_ERRORS, expanded, read_sources, read_wheel, wheel_digest
+from pytest_researchenv.integrity._kept import one_at_a_time, read_kept, write_kept
 from pytest_researchenv.integrity._offers import Offer, Offers
 from pytest_researchenv.integrity._ranges import Deadline
 from pytest_researchenv.probes.lookup import printable
@@ -47,7 +45,7 @@ _FORMAT = "1"
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Why nothing is known of a distribution: a remark, and never a finding.
+    """Why nothing is known of what was published: a remark, and never a finding.
 
     Attributes:
         reason: in words; what came from the image in it is printable.
@@ -197,13 +195,13 @@ class PublishedRecords:
         """Take it from memory or the disk, else ask and keep it."""
         if wanted not in self._known:
             place = self._place(wanted)
-            self._known[wanted] = _read(place) or self._asked(wanted, read, place)
+            self._known[wanted] = read_kept(place) or self._asked(wanted, read, place)
         return self._known[wanted]
 
     def _asked(self, wanted: _Wanted, read: _Reading, place: Path) -> _Hashes | Unknown:
-        with self._asking() as deadline, _one_at_a_time(place, self._left_s):
+        with self._asking() as deadline, one_at_a_time(place, self._left_s):
             # Another process may have asked meanwhile.
-            found = _read(place)
+            found = read_kept(place)
             if found:
                 return found
             answers: list[str] = []
@@ -213,7 +211,7 @@ class PublishedRecords:
                 asked = None
                 answers.append(str(error))
             if asked:
-                _write(place, asked)
+                write_kept(place, asked)
             return asked or _unknown(wanted, answers)
 
     def _place(self, wanted: _Wanted) -> Path:
@@ -283,37 +281,3 @@ def _validated(name: str, version: str, tags: Collection[str] = ()) -> _Wanted |
 def _unknown(wanted: _Wanted, answers: list[str]) -> Unknown:
     said = "; ".join(printable(answer) for answer in answers)
     return Unknown(f"the published {wanted.words} is not known: {said}")
-
-
-# --- the disk ---------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _one_at_a_time(place: Path, patience_s: float) -> Iterator[None]:
-    """Hold a file's lock; go on without it after a while, since to ask twice does no harm."""
-    lock = FileLock(place.with_suffix(".lock"))
-    with suppress(OSError, Timeout):
-        place.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire(timeout=max(0.0, patience_s))
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def _read(place: Path) -> _Hashes | None:
-    """What was kept; nothing where there is none, or what nobody wrote here."""
-    try:
-        kept = json.loads(place.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return None
-    if not isinstance(kept, dict) or not all(isinstance(value, str) for value in kept.values()):
-        return None
-    return kept
-
-
-def _write(place: Path, hashes: _Hashes) -> None:
-    with suppress(OSError), tempfile.NamedTemporaryFile(dir=place.parent, suffix=".part", delete=False) as file:
-        file.write(json.dumps(dict(hashes)).encode())
-        file.close()
-        Path(file.name).replace(place)

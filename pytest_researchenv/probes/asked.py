@@ -116,11 +116,16 @@ def _run(task: ProbeTask, python: str, nonces: _Nonces) -> Completed | Broken:
     if isinstance(interpreter, Broken):
         return interpreter
     # Its name tells neither nonce.
-    script = f"/researchenv/probes/{secrets.token_hex(8)}/script/claims.py"
+    folder = f"/researchenv/probes/{secrets.token_hex(8)}"
+    script = f"{folder}/script/claims.py"
     content = resources.files("pytest_researchenv.probes").joinpath("inside", "claims.py").read_bytes()
     spec = ContainerSpec(
         image=task.environment.image,
-        argv=(python, "-I", "-S", "-B", script, nonces.first, nonces.second, python),
+        # Without variables, it has to be told that it is to run no bytecode that was there before.
+        argv=(
+            *(python, "-I", "-S", "-B", "-X", f"pycache_prefix={folder}/bytecode"),
+            *(script, nonces.first, nonces.second, python),
+        ),
         # Some engines give devices to containers whose image asks for them: none is seen where none was given.
         environment=probe_environment(interpreter, hide_devices=not task.hardware.devices),
         workdir="/",

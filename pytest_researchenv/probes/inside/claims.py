@@ -2,7 +2,7 @@
 
 Runs in a throw-away container by the interpreter that is judged: standard library only, Python 3.8 and newer.
 
-    python -I -S -B claims.py FIRST SECOND PYTHON
+    python -I -S -B -X pycache_prefix=FOLDER claims.py FIRST SECOND PYTHON
     PYTHON -B claims.py SECOND
 
 The first question is put without site folders, start-up hooks and variables, so that nothing but the interpreter

@@ -77,6 +77,11 @@ HONEST = {
     """,
     "/opt/copied/bin/python": "/opt/venv/bin/virtualenv -q --copies /opt/copied",
     "/opt/env/bin/python": "uv venv -q /opt/env && uv pip install -q --python /opt/env/bin/python six",
+    "/opt/whole/bin/python3.11": """
+        mkdir -p /opt/whole/bin /opt/whole/lib
+        cp /usr/bin/python3.11 /opt/whole/bin
+        cp -a /usr/lib/python3.11 /opt/whole/lib
+    """,
     "/opt/link/python": "mkdir /opt/link && ln -s ../venv/bin/python3 /opt/link/python",
 }
 

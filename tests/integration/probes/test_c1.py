@@ -180,6 +180,61 @@ def test_bytecode_left_beside_a_tracked_file_is_not_run(judge: Judge) -> None:
     assert judge(script).verdict is Verdict.PASSED
 
 
+#: Leaves bytecode of a module on the path that says FORGED, and its source that says GENUINE: same time, same size.
+FORGED = (
+    "cd /opt/venv/lib/python3.11/site-packages; echo 'SAID = \"FORGED \"' > dep.py; touch -d @1700000000 dep.py; "
+    "/opt/venv/bin/python -m compileall -q dep.py; "
+    "echo 'SAID = \"GENUINE\"' > dep.py; touch -d @1700000000 dep.py; "
+    "/opt/venv/bin/python -c 'from dep import SAID; assert SAID == \"FORGED \"'"
+)
+#: Notes what the module says in a process that is started in some way.
+NOTE = "import dep, sys; open(sys.argv[1] + '/' + sys.argv[2], 'w').write(dep.SAID)"
+CHILDREN = f"""
+import json, multiprocessing, os, subprocess, sys
+note = {NOTE!r}
+out = sys.argv[1]
+def spawned(name):
+    sys.argv[2:] = [name]
+    exec(note)
+if __name__ == "__main__":
+    for name in ("spawn", "forkserver"):
+        process = multiprocessing.get_context(name).Process(target=spawned, args=(name,))
+        process.start()
+        process.join()
+    subprocess.run([sys.executable, "-c", note, out, "child"], check=True)
+    os.spawnl(os.P_WAIT, "/bin/sh", "sh", "-c", 'exec python -c "$0" "$1" shell', note, out)
+    spawned("main")
+    kinds = ("main", "spawn", "forkserver", "child", "shell")
+    said = {{name: open(os.path.join(out, name)).read() for name in kinds}}
+    import dep
+    beside = os.path.dirname(dep.__cached__) == os.path.join(os.path.dirname(dep.__file__), "__pycache__")
+    json.dump({{**said, "kept": os.path.isfile(dep.__cached__), "beside": beside}}, open(out + "/seen.json", "w"))
+"""
+
+
+def test_bytecode_of_an_installed_module_is_not_run(judge: Judge) -> None:
+    """Nor in any child, however it is started; what Python compiles it keeps, so that children need not."""
+    script = f"{FORGED}; cat > /opt/children.py << 'EOF'\n{CHILDREN}\nEOF"
+    wanted: dict[str, str | bool] = dict.fromkeys(("main", "spawn", "forkserver", "child", "shell"), "GENUINE")
+    wanted |= {"kept": True, "beside": False}
+    evidence = tuple(JsonEvidence("{out}/seen.json", name, equals=value) for name, value in wanted.items())
+
+    result = judge(script, argv=("{python}", "/opt/children.py", "{out}"), evidence=Evidence(json=evidence))
+
+    assert result.verdict is Verdict.PASSED, f"{result.reason}: {result.decisive}"
+
+
+def test_the_repositorys_own_bytecode_is_not_run_by_a_child_without_the_probes_variables(judge: Judge) -> None:
+    """Such a child looks beside the sources again."""
+    script = (
+        f"cd {REPO}; cp -p pkg/core.py /tmp/kept; echo 'ANSWER = 13' > pkg/core.py; touch -r /tmp/kept pkg/core.py; "
+        "/opt/venv/bin/python -m compileall -q pkg; cp -p /tmp/kept pkg/core.py"
+    )
+    argv = ("/usr/bin/env", "-i", "{python}", "run.py", "{out}")
+
+    assert judge(script, argv=argv).verdict is Verdict.PASSED
+
+
 def test_a_reported_interpreter_that_is_missing_is_a_failure(judge: Judge) -> None:
     """With a reason that names it."""
     result = judge(python="/opt/other/bin/python")

@@ -140,6 +140,29 @@ def test_an_import_time_crash_fails_every_tier_that_runs_something(judge: Judge)
     assert results[Tier.C1].decisive == results[Tier.C3].decisive == "RuntimeError: half installed"
 
 
+#: Leaves bytecode of torch that has its source's time and size, and does something else.
+FORGE = f"""
+{VENV}/bin/python - << 'END'
+import importlib.util, marshal, os, struct
+source = "{SITE}/torch/__init__.py"
+with open(source) as file:
+    code = compile(file.read() + "\\nraise RuntimeError('forged')", source, "exec")
+seen = os.stat(source)
+head = importlib.util.MAGIC_NUMBER + struct.pack("<III", 0, int(seen.st_mtime), seen.st_size)
+with open(importlib.util.cache_from_source(source), "wb") as file:
+    file.write(head + marshal.dumps(code))
+END
+! {VENV}/bin/python -c "import torch"
+"""
+
+
+def test_forged_bytecode_is_run_by_no_probe(judge: Judge) -> None:
+    """Nor by the ranks that a launcher starts."""
+    results = judge(FORGE, tiers=EVERY)
+
+    assert _failed(results) == set(), results
+
+
 def test_an_extension_of_another_torch_fails_every_tier_that_runs_something(judge: Judge) -> None:
     """With the loader's own words as the decisive line, also of the ranks behind a launcher."""
     code = "extern int of_another_torch(void); int use(void) { return of_another_torch(); }"

@@ -186,7 +186,9 @@ def test_an_interpreter_whose_library_is_the_base_images() -> None:
     ]
 
 
-@pytest.mark.parametrize("path", ["/usr/bin/python3._pth", "/usr/bin/pybuilddir.txt", "/usr/bin/pyvenv.cfg"])
+@pytest.mark.parametrize(
+    "path", ["/usr/bin/python3._pth", "/usr/bin/pybuilddir.txt", "/usr/bin/Modules/Setup.local", "/usr/bin/pyvenv.cfg"]
+)
 def test_what_replaces_pythons_search(path: str) -> None:
     """No installation for Linux has such a file."""
     assert path in fields({path: "home = /usr/bin\n"})
@@ -318,6 +320,71 @@ def test_what_could_not_be_worked_out_voids() -> None:
     found = signs({**VENV, **{f"{SITE}/{number:04}.pth": "" for number in range(600)}}, "/opt/venv/bin/python")
 
     assert [finding.kind for finding in found.findings] == [Sign.UNREADABLE]
+
+
+# --- copies -----------------------------------------------------------------------------------------------
+
+COPIED = "/opt/py/bin/python3.11"
+
+
+def copied(changed: Nodes) -> Nodes:
+    """The system's Python, copied to a folder, in which something was changed since."""
+    library = {path: node for path, node in DEBIAN.items() if path.startswith(f"{STDLIB}/")}
+    more = {f"{STDLIB}/m{number}.py": f"# {number}" for number in range(10)}
+    return {
+        "/opt/py/bin/python3.11": python_elf(),
+        **{f"/opt/py/lib{path.removeprefix('/usr/lib')}": node for path, node in {**library, **more}.items()},
+        **changed,
+    }
+
+
+#: A base image that has as many modules as a copy needs to be told for one.
+LARGE: Nodes = {**DEBIAN, **{f"{STDLIB}/m{number}.py": f"# {number}" for number in range(10)}}
+
+
+def test_a_copy_of_the_systems_interpreter_is_as_good() -> None:
+    """With what is installed into it, and whatever became of the original."""
+    site = "/opt/py/lib/python3.11"
+    added: Nodes = {f"{site}/dist-packages/x.py": "", f"{site}/__pycache__/os.cpython-311.pyc": b"x"}
+
+    for more in (added, {f"{STDLIB}/os.py": None}, {f"{STDLIB}/os.py": "evil"}):
+        assert signs(copied(more), COPIED, LARGE).findings == ()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"encodings/__init__.py": "evil"},
+        {"encodings/evil.py": "evil"},
+        {"os.pyc": b"evil"},
+        {"site.py": "evil"},
+        {"m3.py": Link("/opt/evil.py")},
+        {"lib-dynload/_json.cpython-311-x86_64-linux-gnu.so": b"evil"},
+    ],
+)
+def test_what_differs_from_the_original_of_a_copy_is_a_sign(changed: Nodes) -> None:
+    """Whether or not the original was changed in the same way."""
+    same = {f"{STDLIB}/{name}": node for name, node in changed.items()}
+    paths = [f"/opt/py/lib/python3.11/{name}" for name in changed]
+
+    for more in ({}, same):
+        nodes = copied({**dict(zip(paths, changed.values(), strict=True)), **more})
+        assert fields(nodes, COPIED, LARGE) == paths
+
+
+def test_a_copy_has_the_originals_program() -> None:
+    """One byte more makes it another."""
+    assert fields(copied({COPIED: python_elf() + b"x"}), COPIED, LARGE) == [COPIED]
+
+
+def test_what_was_built_from_the_same_sources_is_no_copy() -> None:
+    """Neither its settings nor what it compiled are the original's, and nothing is held against it."""
+    built: Nodes = {
+        COPIED: python_elf() + b"built",
+        "/opt/py/lib/python3.11/site.py": "# not Debian's",
+        "/opt/py/lib/python3.11/lib-dynload/_json.cpython-311-x86_64-linux-gnu.so": b"built",
+    }
+    assert signs(copied(built), COPIED, LARGE).findings == ()
 
 
 # --- conda ------------------------------------------------------------------------------------------------

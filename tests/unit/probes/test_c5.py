@@ -232,6 +232,22 @@ def test_devices_are_hidden_where_none_was_given(world: World, *, hidden: bool) 
     assert [environment.get("CUDA_VISIBLE_DEVICES") for environment in seen] == ["" if hidden else None]
 
 
+def test_no_bytecode_that_was_there_before_answers() -> None:
+    """Neither the first question, which is put without variables, nor the second, which is put with them."""
+    world, seen = World(), []
+    answer = world.answer
+
+    def watched(files: FakeFiles, argv: tuple[str, ...], environment: Mapping[str, str]) -> tuple[int, bytes]:
+        seen.append((argv[argv.index("-X") + 1], environment["PYTHONPYCACHEPREFIX"]))
+        return answer(files, argv, environment)
+
+    world.answer = watched  # type: ignore[assignment, method-assign] # of this one
+    world.judge()
+    world.judge()
+
+    assert len({folder.removeprefix("pycache_prefix=") for folders in seen for folder in folders}) == 4
+
+
 # --- capabilities -----------------------------------------------------------------------------------------
 
 

@@ -73,6 +73,23 @@ def test_hooks_are_blanked_before_anything_runs(task: ProbeTask) -> None:
     assert _files(task) == {HOOK: b"", ODD: b"/opt/lib\n", "/etc/kept": b"kept"}
 
 
+def test_no_folder_of_compiled_code_is_used_twice(task: ProbeTask) -> None:
+    """Python and numba look for what they compiled in folders that no container had before, whatever a suite says."""
+    spec = ContainerSpec(
+        task.environment.image, argv=("/bin/sh",), environment={"PYTHONPYCACHEPREFIX": "/opt/forged", "OTHER": "kept"}
+    )
+    seen = []
+    for _ in range(2):
+        with restored(task, spec) as container:
+            seen.append(task.sandbox.containers[container.id].spec.environment)  # type: ignore[attr-defined] # of the fake
+
+    for name in ("PYTHONPYCACHEPREFIX", "NUMBA_CACHE_DIR"):
+        folders = {environment[name] for environment in seen}
+        assert len(folders) == len(seen)
+        assert all(folder.startswith("/researchenv/probes/") for folder in folders)
+    assert all(environment["OTHER"] == "kept" for environment in seen)
+
+
 def test_another_image_is_left_as_it_is(task: ProbeTask) -> None:
     """The base image, on which control runs are made, gets no file of the snapshot's."""
     other = replace(task, environment=replace(task.environment, image=task.environment.base_image))
