@@ -13,7 +13,7 @@ from pytest_researchenv.integrity.ownership import Form, Modules, Place
 from pytest_researchenv.integrity.protocol import Entry, Snapshot
 
 
-__all__ = ["Frameworks", "core_problem"]
+__all__ = ["PLUGINS", "Frameworks", "core_problem"]
 
 #: Framework → names of its distributions and of those that it is made of; conda's among them.
 _FAMILIES = {
@@ -44,6 +44,8 @@ _LIBRARIES = ("lib", "lib/x86_64-linux-gnu", "lib/aarch64-linux-gnu")
 _LEAST_BYTES = 8 * 1024 * 1024
 #: Extension points of frameworks, which import what any distribution names there when they start.
 _POINTS = ("torch.backends", "jax_plugins")
+#: Those, and others at which code of any distribution is run when what has them is imported or started.
+PLUGINS = frozenset({*_POINTS, "numba_extensions", "pytest11"})
 #: Folders of site folders from which frameworks load whatever lies there.
 _LOADED = {"jax": "jax_plugins", "tensorflow": "tensorflow-plugins"}
 #: Distributions that makers of devices publish for that.

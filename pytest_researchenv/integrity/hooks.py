@@ -1,6 +1,6 @@
 """Code that runs before any program does: hooks of Python's start-up and of the dynamic loader.
 
-What nobody installed is found, and taken out of the probe's world.
+What nobody installed is found, and taken out of the probe's world. What a distribution lists is for `startup`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import groupby, islice, repeat
 from typing import final
 
+from pytest_researchenv.integrity.blanking import place_of
 from pytest_researchenv.integrity.bytecode import is_cached, is_unchecked
 from pytest_researchenv.integrity.conda import conda_sums
 from pytest_researchenv.integrity.customize import Customization, customizations
@@ -246,15 +247,13 @@ class _Look:
         self._blank(path, instead)
 
     def _blank(self, path: str, text: str) -> None:
-        """Put a text in the place of a hook. Links on the way are followed: the engine would replace them."""
-        folder = self.snapshot.resolved(posixpath.dirname(path))
-        real = posixpath.join(folder, posixpath.basename(path))
-        if any("\ud800" <= letter <= "\udfff" for letter in real):
-            self._unreadable(
-                real, "a start-up hook whose name no record can hold, so that nothing can stand in its place"
-            )
-        else:
+        """Put a text in the place of a hook."""
+        if real := place_of(self.snapshot, path):
             self.blanked[real] = text
+        else:
+            self._unreadable(
+                path, "a start-up hook whose name no record can hold, so that nothing can stand in its place"
+            )
 
     def _unreadable(self, path: str, why: str) -> None:
         self.unreadable.append(Finding(Sign.UNREADABLE, printable(path), "start-up code that can be told", why))
