@@ -163,12 +163,13 @@ class _Look:
         return posixpath.join(self.snapshot.resolved(posixpath.dirname(path)), posixpath.basename(path))
 
     def _is_theirs(self, path: str, digest: str) -> bool:
-        """Whether the base image, a package of the system or conda has a file as it is."""
+        """Whether the base image, a package of it or conda has a file as it is."""
         before = self.snapshot.base(path)
         if before is not None and before.sha256 == digest != "":
             return True
         judged = Packages(self.task, self.snapshot).judged([path])
-        return any(one.standing is Standing.GENUINE for one in judged) or self._is_condas(path, digest)
+        genuine = any(one.standing is Standing.GENUINE and not one.claimed for one in judged)
+        return genuine or self._is_condas(path, digest)
 
     def _is_condas(self, path: str, digest: str) -> bool:
         owners = (one for one in self.installed.owners(path) if one.style is Style.CONDA)
@@ -288,7 +289,9 @@ class _Look:
         """Whether conda or a package of the system brought a distribution, and has its metadata as it is."""
         for name in ("METADATA", "PKG-INFO"):
             entry = self.snapshot.entry(f"{one.path}/{name}")
-            if entry is not None and self._is_theirs(entry.path, entry.sha256):
+            owners = self.installed.owners(entry.path) if entry else ()
+            packaged = [owner for owner in owners if owner.style in (Style.CONDA, Style.DEBIAN)]
+            if entry is not None and any(owner.files[entry.path] == entry.sha256 for owner in packaged):
                 return True
         return False
 

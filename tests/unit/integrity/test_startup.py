@@ -12,7 +12,8 @@ import pytest
 from pytest_researchenv.integrity import editable
 from pytest_researchenv.integrity.protocol import Signs
 from pytest_researchenv.model import PathSource, Repository, Sign
-from tests.unit.integrity.images import DEBIAN, SITE, WORKDIR, Nodes, distribution, md5
+from pytest_researchenv.sandbox.fake import Folder
+from tests.unit.integrity.images import DEBIAN, SITE, WORKDIR, Nodes, distribution, md5, python_elf
 from tests.unit.integrity.sites import Index, audited, kinds
 
 
@@ -145,6 +146,16 @@ def test_modules_that_python_imports_at_start(tmp_path: Path) -> None:
     assert (hooks(signs), signs.blanked) == ([path], {path: ""})
     signs = audited(tmp_path, distribution(SITE, "tidy", files), published=wheels(tidy=files))
     assert (hooks(signs), signs.blanked) == ([], {})
+
+
+def test_start_files(tmp_path: Path) -> None:
+    """Python 3.15 runs what they name."""
+    site = "/opt/new/lib/python3.15/site-packages"
+    base: Nodes = {"/opt/new/bin/python": python_elf("3.15"), "/opt/new/lib/python3.15/os.py": "", site: Folder()}
+    nodes: Nodes = {**base, **distribution(site, "tidy", {"tidy.start": "tidy:main\n"})}
+
+    signs = audited(tmp_path, nodes, python="/opt/new/bin/python", published=Index())
+    assert (hooks(signs), signs.blanked) == ([f"{site}/tidy.start"], {f"{site}/tidy.start": ""})
 
 
 # --- what they import -------------------------------------------------------------------------------------
