@@ -134,7 +134,7 @@ class Origins:
         has = self._comparison(one).has(path, digest)
         if not isinstance(has, Unknown):
             return None if has else Doubt(f"the published {one} has no such file")
-        if self._is_from_somewhere(one) or self._is_at_hand(one) or self._comparison(one).is_tracked():
+        if self._is_explained(one):
             return Doubt(f"{one} is of no index", accuses=False)
         offered = self._published.offered(one.name, one.version)
         if isinstance(offered, Unknown):
@@ -149,7 +149,14 @@ class Origins:
         why = "" if said is None else self._untraceable(one)
         if isinstance(why, str) and why:
             return Doubt(why)
+        if said and not self._is_explained(one) and self._published.offered(one.name, one.version) is False:
+            # Builds for other devices, with a local version, are on indexes of their own.
+            return Doubt(f"no index has {one}", accuses="+" not in one.version)
         return next((word for word in (said, why) if isinstance(word, Unknown)), None)
+
+    def _is_explained(self, one: Distribution) -> bool:
+        """Whether it may be of no index: it came from elsewhere, or from the repository itself."""
+        return self._is_from_somewhere(one) or self._is_at_hand(one) or self._comparison(one).is_tracked()
 
     def _that_matter(self, found: Satisfied) -> tuple[list[Distribution], list[Distribution]]:
         """The frameworks' distributions and those that the repository imports, and those that they need."""

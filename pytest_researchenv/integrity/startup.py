@@ -16,26 +16,26 @@ it, so it is taken out and held against nobody. Where no index answers, RECORD i
 
 from __future__ import annotations
 
-import ast
 import posixpath
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain, islice
 from typing import final
 
-from pytest_researchenv._parsing import last_name, parsed
+from pytest_researchenv.integrity._imported import imported
 from pytest_researchenv.integrity.blanking import place_of
 from pytest_researchenv.integrity.bytecode import is_cached
 from pytest_researchenv.integrity.changes import SPARE
 from pytest_researchenv.integrity.customize import customizations, python_path
 from pytest_researchenv.integrity.editable import generated_doubt, is_generated
-from pytest_researchenv.integrity.frameworks import PLUGINS
+from pytest_researchenv.integrity.frameworks import BACKENDS, PLUGINS
 from pytest_researchenv.integrity.installed import Distribution, Installed, Style, is_code
 from pytest_researchenv.integrity.layout import Layout, Pth
 from pytest_researchenv.integrity.origins import Doubt, Origins
 from pytest_researchenv.integrity.ownership import Form, Modules, Place
-from pytest_researchenv.integrity.packages import Packages, Standing, entries_at
+from pytest_researchenv.integrity.packages import Packages, Standing
 from pytest_researchenv.integrity.protocol import Signs, Snapshot
 from pytest_researchenv.integrity.pth import EASY_INSTALL, namespace, paths_only
 from pytest_researchenv.integrity.published import Unknown
@@ -49,8 +49,6 @@ __all__ = ["startup_signs"]
 
 #: What a line of an editable install does.
 _BUILDERS = re.compile(r"import (?P<name>\w+)(?:; ?(?P=name)\.install\(\))?\s*")
-_IMPORTING = frozenset({"__import__", "import_module"})
-_RUNNING = frozenset({"compile", "eval", "exec"})
 #: Modules that one hook may reach, and files of them that are read for what they import.
 _MOST_MODULES, _MOST_FILES = 60, 1500
 #: Start-up code that is looked at.
@@ -109,7 +107,7 @@ class _Look:
         if pth.unread or not lines:
             return
         doubt: Doubt | None = None
-        imported = _imported("\n".join(lines))
+        names = imported("\n".join(lines))
         if not self._is_theirs(path, pth.sha256):
             owners = self._owners(path, pth.sha256)
             if not owners:
@@ -120,12 +118,12 @@ class _Look:
             elif isinstance(generated, Doubt):
                 doubt = generated
             else:
-                imported = generated
-        self._taken(path, doubt or self._reaching(imported), paths_only(pth.text))
+                names = generated
+        self._taken(path, doubt or self._reaching(names), paths_only(pth.text))
 
     def customized(self) -> None:
         """Modules such as `sitecustomize`."""
-        for one, _ in zip(customizations(self.task, self.snapshot, self.layout), range(_MOST), strict=False):
+        for one in islice(customizations(self.task, self.snapshot, self.layout), _MOST):
             if not is_cached(one.path) and not one.archived:
                 self._module(one.path, one.source)
 
@@ -145,6 +143,9 @@ class _Look:
             points = PLUGINS & one.groups.keys()
             if points and self.installed.is_agents(one) and not self._is_packaged(one):
                 said = self.origins.code_doubt(one)
+                if isinstance(said, Unknown) and said.reason and points & BACKENDS:
+                    # What torch and JAX load may be anything, and hardly any environment needs it.
+                    said = Doubt(said.reason, accuses=False)
                 doubt = replace(said, why=f"{min(points)} runs it: {said.why}") if isinstance(said, Doubt) else None
                 self._taken(f"{one.path}/entry_points.txt", doubt, "")
 
@@ -155,7 +156,7 @@ class _Look:
         owners = self._owners(entry.path, entry.sha256)
         if owners:
             doubt = self._listed(entry.path, entry.sha256, owners)
-            self._taken(path, doubt or self._reaching(_imported(entry.text)), "")
+            self._taken(path, doubt or self._reaching(imported(entry.text)), "")
 
     # --- whose it is ---
 
@@ -197,7 +198,7 @@ class _Look:
 
     def _generated(self, path: str, lines: Iterable[str], owners: list[Distribution]) -> frozenset[str] | Doubt | None:
         """What a file of an editable install imports, or what is strange about it; None when it is none."""
-        imported: set[str] = set()
+        found: set[str] = set()
         for line in lines:
             match = _BUILDERS.fullmatch(line)
             source = f"{posixpath.dirname(path)}/{match['name']}.py" if match else ""
@@ -214,8 +215,8 @@ class _Look:
                 return None
             if doubt is None:
                 self.remarks[f"{printable(source)} is of no known version of a builder"] = None
-            imported |= _imported(entry.text, alone=True)
-        return frozenset(imported)
+            found |= imported(entry.text, alone=True)
+        return frozenset(found)
 
     def _is_anothers(self, owners: Collection[Distribution], name: str) -> bool:
         """Whether a top-level module is the standard library's, or of a distribution that is none of some."""
@@ -244,7 +245,7 @@ class _Look:
                 self.reached[name] = self._doubt(name, place)
             if doubt := self.reached[name]:
                 return replace(doubt, why=f"it imports {name}: {doubt.why}")
-            more = self._imports(name, place) - seen
+            more = self._imports(place) - seen
             seen |= more
             waiting.extend(sorted(more))
         return None
@@ -295,13 +296,18 @@ class _Look:
                 return True
         return False
 
-    def _imports(self, name: str, place: Place) -> set[str]:
+    def _imports(self, place: Place) -> set[str]:
         """What its modules import when they are imported."""
-        paths = [path for path in self.modules.files(name, place) if path.endswith(".py")]
-        paths = [path for path in paths if SPARE.isdisjoint(path.split("/"))]
+        package = posixpath.basename(place.path).startswith("__init__.")
+        folder = posixpath.dirname(place.path) if package else place.path
+        # A package's own folder: to read the whole site folder again would take long.
+        below = f"{self.snapshot.resolved(folder)}/"
+        entries = self.snapshot.tree(folder, _is_source) if package or place.form is Form.NAMESPACE else ()
+        own = (entry for entry in entries if SPARE.isdisjoint(entry.path.removeprefix(below).split("/")))
+        alone = self.snapshot.entry(place.path) if place.form is Form.SOURCE else None
         found: set[str] = set()
-        for entry in entries_at(self.snapshot, paths[:_MOST_FILES]):
-            found |= _imported(entry.text, alone=True)
+        for entry in islice(chain(own, (alone,) if alone else ()), _MOST_FILES):
+            found |= imported(entry.text, alone=True)
         return found
 
     # --- what is done about it ---
@@ -324,30 +330,5 @@ class _Look:
             self.findings.append(Finding(Sign.UNREADABLE, printable(path), "start-up code that can be told", why))
 
 
-def _imported(text: str, *, alone: bool = False) -> frozenset[str]:
-    """Top-level names that a source imports, code in texts included.
-
-    Args:
-        text: the source.
-        alone: whether only what is imported when the source itself is counts: not what its functions do.
-    """
-    tree = parsed(text)
-    return frozenset(_names(tree, alone=alone)) if tree else frozenset()
-
-
-def _names(tree: ast.AST, *, alone: bool) -> Iterator[str]:
-    waiting: list[ast.AST] = [tree]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.Import):
-            yield from (alias.name.partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            yield (node.module or "").partition(".")[0]
-        elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
-            called, text = last_name(node), node.args[0].value
-            if isinstance(text, str) and called in _IMPORTING:
-                yield text.partition(".")[0]
-            elif isinstance(text, str) and called in _RUNNING:
-                yield from _imported(text, alone=alone)
-        if not (alone and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)):
-            waiting.extend(ast.iter_child_nodes(node))
+def _is_source(path: str) -> bool:
+    return path.endswith(".py")

@@ -294,3 +294,15 @@ def test_plugins_of_nobodys_are_not_loaded(tmp_path: Path, group: str) -> None:
     assert signs.blanked == {path: ""}
     index = Index(wheels={"torch-npu": wheels(torch_npu=files).wheels["torch_npu"]})
     assert hooks(audited(tmp_path, nodes, published=index)) == []
+
+
+def test_a_backend_of_which_nothing_is_known_is_not_loaded(tmp_path: Path) -> None:
+    """It has the name and version of a maker's, and was made for another machine than the maker's are."""
+    path = f"{SITE}/torch_npu-1.0.dist-info/entry_points.txt"
+    nodes: Nodes = {
+        **distribution(SITE, "torch_npu", {"torch_npu.py": "evil\n"}),
+        path: "[torch.backends]\nx = torch_npu:x\n",
+    }
+
+    signs = audited(tmp_path, nodes, published=Index(names=("torch-npu",)))
+    assert (hooks(signs), signs.blanked) == ([], {path: ""})
