@@ -1,10 +1,11 @@
 """Modules that builders of editable installs write: of each, all but some literals is known.
 
 They run at every start, lie in no wheel that anybody publishes, and their RECORD is root's to write. So they are known
-by their text: those of setuptools 64 to 84, editables (hatchling, PDM, Flit) 0.3 to 0.6, scikit-build-core 0.3 to 1.0
-and meson-python 0.13 to 0.20. A text of no known version is what a later one writes, or what somebody edited. It is
+by their text: those of setuptools 64 to 84.2, editables (hatchling, PDM, Flit) 0.3 to 0.6, scikit-build-core 0.3 to 1.1
+and meson-python 0.13 to 0.22. A text of no known version is what a later one writes, or what somebody edited. It is
 left alone where it does no more than the known ones of setuptools, as far as that can be told: without it an honest
-install would not be found.
+install would not be found. Those of scikit-build-core and meson-python run build tools, and change with each version:
+one that is not known could do anything, and proves nothing against anybody.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from pytest_researchenv._parsing import parsed
 from pytest_researchenv.integrity.virtualenv import strange_use
 
 
-__all__ = ["generated_doubt", "is_generated"]
+__all__ = ["generated_doubt", "is_generated", "is_redirect"]
 
 #: What their modules are called, but for those of editables before 0.4, which have an underscore before their project.
-_TELLING = re.compile(r"__editable___\w+_finder|_editable_impl_\w+|_editable_skbc_\w+|_\w+_editable(?:_loader)?")
+_TELLING = re.compile(r"__editable___\w+_finder|_editable_impl_\w+")
+_REDIRECT = re.compile(r"_editable_skbc_\w+|_\w+_editable(?:_loader)?")
 
 #: SHA-256 of the finders of setuptools, without their literals.
 _FINDERS = frozenset(
@@ -54,11 +56,15 @@ _REDIRECTS = frozenset(
         "ac5bda04856a389d0b713d25d753d52dd4abc752e783ddf611dccc4150418a5e",
         "1dac22cc9aff2a34ee3a36c3e780f446b826ceca9f5c840c1cf7aa036a5b10d9",
         "d2a0fbf908fb1872a2545782b4e0f2b662617dc9162f3f57197661204c4a29db",
+        "9077f16d6af9d729e4266825df7454a84a7040a3dfff929ca89f5e04a2add19a",
+        "e0dce535aafc92275cc95d109abd3c2a4bc2bd17ccf7094721fcdf949fa623f0",
         "e5a663ca1e6e7e68f0947407a09a02bb0892a570a9c7d10a8e772ef5fe96cf7f",
         "c3b7e8e976ba45be387c5a5f4e839b52a7c2308cffd997805c613e1ba4209dae",
         "0cb25e4fe9aa1e8362d2a2590fa2ac8d3695906b3ed4c29dc4232551438cae55",
         "5ea305f153e8af2fe3934a2718ef213b708ff8e18dcee0d3c26251a3e2eccd0f",
         "e27774947151c1281fea3c9f5e99c183f4f302f36d9faab5c65a0e2798dbef2f",
+        "84b62f6da3cabd458302ff633c96dabdf5b876ad293caf555afeafd62e763773",
+        "3d1a8726bae417375bd0dedfaab170ac02080b0f96de7f9fbcb8aca72a44fc27",
     )
 )
 
@@ -69,7 +75,14 @@ _LITERAL = re.compile(
     re.MULTILINE,
 )
 #: The call with the literals of scikit-build-core and meson-python, at the end.
-_CALL = re.compile(r"\n(?:def entrypoint\(\) -> None:\n    )?install(?:_inplace)?\((?P<value>.*)\)\s*", re.DOTALL)
+_CALLS = (
+    re.compile(
+        r"\ndef init\(\):\n    finder = MesonpyMetaFinder\((?P<value>.*)\)"
+        r"\n    sys\.meta_path\.insert\(0, finder\)\n    sys\.path_hooks\.insert\(0, finder\._path_hook\)\s*",
+        re.DOTALL,
+    ),
+    re.compile(r"\n(?:def entrypoint\(\) -> None:\n    )?install(?:_inplace)?\((?P<value>.*)\)\s*", re.DOTALL),
+)
 _MAPS = re.compile(r"F\.map_module\((?P<value>.*)\)")
 _EDITABLES = ["from editables.redirector import RedirectingFinder as F", "F.install()"]
 
@@ -83,7 +96,12 @@ _LOADING = frozenset({"exec_module", "insert", "load_module", "module_from_spec"
 
 def is_generated(name: str) -> bool:
     """Whether a module has a name that builders of editable installs, and hardly anybody else, give to theirs."""
-    return _TELLING.fullmatch(name) is not None
+    return _TELLING.fullmatch(name) is not None or is_redirect(name)
+
+
+def is_redirect(name: str) -> bool:
+    """Whether it is one that scikit-build-core and meson-python give."""
+    return _REDIRECT.fullmatch(name) is not None
 
 
 def generated_doubt(source: bytes, is_anothers: Callable[[str], bool] = lambda _: False) -> str | None:
@@ -116,9 +134,9 @@ def _literals(text: str) -> tuple[list[object], bool] | None:
     try:
         if _digest(_LITERAL.sub(r"\g<before>\g<after>", text)) in _FINDERS:
             return [ast.literal_eval(match["value"]) for match in _LITERAL.finditer(text)], False
-        call = _CALL.search(text)
-        if call and call.end() == len(text) and _digest(text[: call.start()]) in _REDIRECTS:
-            return ast.literal_eval(f"[{call['value']}]"), True
+        for call in filter(None, (pattern.search(text) for pattern in _CALLS)):
+            if call.end() == len(text) and _digest(text[: call.start()]) in _REDIRECTS:
+                return ast.literal_eval(f"[{call['value']}]"), True
         lines = text.rstrip("\n").split("\n")
         maps = [_MAPS.fullmatch(line) for line in lines[2:]]
         if lines[:2] == _EDITABLES and all(maps):

@@ -29,7 +29,7 @@ from pytest_researchenv.integrity.blanking import place_of
 from pytest_researchenv.integrity.bytecode import is_cached
 from pytest_researchenv.integrity.changes import SPARE
 from pytest_researchenv.integrity.customize import customizations, python_path
-from pytest_researchenv.integrity.editable import generated_doubt, is_generated
+from pytest_researchenv.integrity.editable import generated_doubt, is_generated, is_redirect
 from pytest_researchenv.integrity.frameworks import BACKENDS, PLUGINS
 from pytest_researchenv.integrity.installed import Distribution, Installed, Style, is_code
 from pytest_researchenv.integrity.layout import Layout, Pth
@@ -48,7 +48,7 @@ from pytest_researchenv.probes.protocol import ProbeTask
 __all__ = ["startup_signs"]
 
 #: What a line of an editable install does.
-_BUILDERS = re.compile(r"import (?P<name>\w+)(?:; ?(?P=name)\.install\(\))?\s*")
+_BUILDERS = re.compile(r"import (?P<name>\w+)(?:; ?(?P=name)\.(?:install|init)\(\))?\s*")
 #: Modules that one hook may reach, and files of them that are read for what they import.
 _MOST_MODULES, _MOST_FILES = 60, 1500
 #: Start-up code that is looked at.
@@ -209,6 +209,8 @@ class _Look:
             doubt = generated_doubt(entry.content, partial(self._is_anothers, owners))
             if doubt and is_generated(match["name"]):
                 why = f"{match['name']}.py is nothing that builders write: {doubt}"
+                if is_redirect(match["name"]):
+                    return Doubt(why, accuses=False)
                 wanted = "the module that its builder wrote"
                 return Doubt(why, finding=Finding(Sign.DISTRIBUTION, str(owners[0]), wanted, printable(why, 500)))
             if doubt or (doubt is None and not any(one.direct and one.direct.editable for one in owners)):

@@ -39,6 +39,7 @@ import sys
 def install(modules, build):
     sys.meta_path.insert(0, modules)
 """
+INSERT = "    sys.meta_path.insert(0, finder)\n    sys.path_hooks.insert(0, finder._path_hook)"
 EDITABLES = """\
 from editables.redirector import RedirectingFinder as F
 F.install()
@@ -63,6 +64,7 @@ def _known(monkeypatch: pytest.MonkeyPatch) -> None:
         FINDER.replace("'project': ", "'json': ").replace("project-1", "other-2"),
         f"{REDIRECT}\ninstall({{'project': '/opt/project/project.py'}}, ['-v'])\n",
         f"{REDIRECT}\ninstall(\n    {{'project', 'other'}},\n    ['/usr/bin/ninja'],\n)",
+        f"{REDIRECT}\ndef init():\n    finder = MesonpyMetaFinder(\n        'x',\n        {{'x'}},\n    )\n{INSERT}\n",
         f"{REDIRECT}\ndef entrypoint() -> None:\n    install({{}}, None)\n",
         EDITABLES,
     ],
@@ -83,6 +85,7 @@ def test_what_builders_write(source: str) -> None:
         f"{REDIRECT}\ninstall(__import__('posix'))\n",
         f"{REDIRECT}\ninstall('') or __import__('posix').execv('', '')\n",
         f"{REDIRECT}\ninstall('');__import__('posix')\n",
+        f"{REDIRECT}\ndef init():\n    finder = MesonpyMetaFinder('x')\n{INSERT}\n    import posix\n",
         EDITABLES + "import posix\n",
         EDITABLES.replace("'project'", "__import__('posix')"),
         "from importlib.machinery import FileFinder\nspec.loader.exec_module(1)\n",

@@ -279,6 +279,16 @@ def test_a_finder_of_a_later_version_runs(tmp_path: Path) -> None:
     assert "no known version" in signs.remarks[0]
 
 
+def test_a_redirect_of_no_known_version_is_taken_out_and_held_against_nobody(tmp_path: Path) -> None:
+    """Those run build tools, so that they could do anything; and every other version has another text."""
+    files = {"_tidy_editable.pth": "import _tidy_editable\n", "_tidy_editable.py": "import subprocess\n"}
+    nodes = {**distribution(SITE, "tidy", files), **FOLDER, **PROJECT}
+    signs = audited(tmp_path, nodes, published=Index())
+
+    assert (signs.findings, signs.blanked) == ((), {f"{SITE}/_tidy_editable.pth": ""})
+    assert "not run in probes" in signs.remarks[0]
+
+
 # --- entry points -----------------------------------------------------------------------------------------
 
 
