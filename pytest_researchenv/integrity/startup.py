@@ -233,7 +233,7 @@ class _Look:
     def _reaching(self, names: Collection[str]) -> Doubt | None:
         """Why something that start-up code imports is not what was published."""
         waiting, seen = list(names), set(names)
-        while waiting and len(seen) < _MOST_MODULES:
+        while waiting:
             name = waiting.pop(0)
             if name in standard_library(self.layout.version):
                 continue
@@ -247,9 +247,10 @@ class _Look:
                 self.reached[name] = self._doubt(name, place)
             if doubt := self.reached[name]:
                 return replace(doubt, why=f"it imports {name}: {doubt.why}")
-            more = self._imports(place) - seen
-            seen |= more
-            waiting.extend(sorted(more))
+            if len(seen) < _MOST_MODULES:
+                more = self._imports(place) - seen
+                seen |= more
+                waiting.extend(sorted(more))
         return None
 
     def _shadow(self, name: str) -> str:
@@ -266,6 +267,8 @@ class _Look:
         owned = self.modules.owned(name, place)
         if owned.stranger:
             return Doubt(owned.stranger)
+        if self._is_elsewhere(place.path):
+            return Doubt(f"{printable(place.path)} is in no site folder, and of no distribution")
         for path in self.modules.files(name, place):
             if is_code(path) and not self._is_installed(path):
                 return Doubt(f"{printable(path)} is not what was installed")
@@ -278,6 +281,13 @@ class _Look:
             if isinstance(said, Unknown) and said.reason:
                 self.remarks[f"{one} runs at start, and is as it says itself: {said.reason}"] = None
         return None
+
+    def _is_elsewhere(self, path: str) -> bool:
+        """Whether an agent put a module where no installer does, and the repository does not have it."""
+        if any(path.startswith(f"{site}/") for site in self.installed.sites):
+            return False
+        tracked = path.removeprefix(f"{self.task.environment.workdir}/") in self.task.tree.files
+        return not tracked and path in self.snapshot.touched(posixpath.dirname(path))
 
     def _is_installed(self, path: str) -> bool:
         """Whether code of a site folder is as its distribution lists it; without digests nothing is said."""

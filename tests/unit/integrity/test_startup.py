@@ -197,6 +197,19 @@ def test_a_module_of_nobodys_that_start_up_code_imports(tmp_path: Path) -> None:
     assert hooks(audited(tmp_path, nodes, published=wheels(tidy=files))) == [PTH]
 
 
+def test_a_module_elsewhere_that_start_up_code_imports(tmp_path: Path) -> None:
+    """What looks like a project is one as far as imports go, and nobody published what runs at start there."""
+    files = {"tidy.pth": LINE}
+    nodes: Nodes = {
+        **distribution(SITE, "tidy", files),
+        f"{SITE}/paths.pth": "/opt/project\n",
+        "/opt/project/pyproject.toml": "",
+        "/opt/project/tidy.py": "evil\n",
+    }
+
+    assert hooks(audited(tmp_path, nodes, published=wheels(tidy=files))) == [PTH]
+
+
 def test_an_untracked_module_that_goes_before_an_installed_one(tmp_path: Path) -> None:
     """Probes put the repository's folder on PYTHONPATH, where it wants that."""
     nodes: Nodes = {**distribution(SITE, "tidy", FILES), f"{WORKDIR}/tidy.py": "evil\n"}
