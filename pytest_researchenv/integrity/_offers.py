@@ -102,30 +102,33 @@ class Offers:
             if not found:
                 answers.append(f"{place}: has no source distribution of this version")
 
-    def has_project(self, name: str, deadline: Deadline) -> bool | None:
+    def has_project(self, name: str, deadline: Deadline, version: str = "") -> bool | None:
         """Whether any place has something of a name; None when an index does not say, or none is asked over HTTP.
 
         Args:
             name: normalized name.
             deadline: when to give up.
+            version: normalized version that is wanted; empty: any.
 
         Raises:
             TimeoutError: it has passed.
         """
-        if any((folder / name / "index.html").is_file() for folder in self._index.local):
+        if any(_has(folder, name, version) for folder in self._index.links):
             return True
-        if any(_is_of(path.name, name) for folder in self._index.links for path in _files(folder)):
-            return True
+        for folder in self._index.local:
+            if _local_page(folder, name, version) if version else (folder / name / "index.html").is_file():
+                return True
         silent = not self._index.urls
         for url in (*self._index.pages, *self._index.urls):
             try:
-                self._over_http(url, name, "", deadline)
+                page = self._over_http(url, name, version, deadline)
             except NoSuchProjectError:
                 continue
             except INDEX_ERRORS:
                 silent = True
             else:
-                return True
+                if page or not version:
+                    return True
         return None if silent else False
 
     def opened(self, offer: Offer, deadline: Deadline) -> BinaryIO:
@@ -232,6 +235,13 @@ def _is_of(filename: str, name: str) -> bool:
     with suppress(UnparsableFilenameError):
         return canonicalize_name(parse_filename(filename, project_hint=name)[0]) == name
     return False
+
+
+def _has(folder: Path, name: str, version: str) -> bool:
+    """Whether a folder has a distribution of a normalized name, and of a version where one is wanted."""
+    if version:
+        return bool(_lying_in(folder, name, version))
+    return any(_is_of(path.name, name) for path in _files(folder))
 
 
 def _lying_in(folder: Path, name: str, version: str) -> _Page:

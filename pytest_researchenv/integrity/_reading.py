@@ -22,6 +22,7 @@ from pytest_researchenv.integrity._metadata import (
     module_names,
     record_rows,
 )
+from pytest_researchenv.integrity.conda import has_condas_python
 from pytest_researchenv.integrity.installed import Distribution, Installed, Style, is_code, is_program
 from pytest_researchenv.integrity.layout import Layout
 from pytest_researchenv.integrity.packages import Packages, Standing
@@ -291,6 +292,8 @@ def _conda(layout: Layout, snapshot: Snapshot, reader: _Reader) -> Iterator[Dist
     for prefix in dict.fromkeys((layout.prefix, layout.base_prefix)):
         folder = f"{prefix}/conda-meta"
         real = snapshot.resolved(prefix) or prefix
+        if not has_condas_python(snapshot, real, layout.binary):
+            continue
         for entry in snapshot.tree(folder, lambda path: path.endswith(".json")):
             name, version, files = conda_files(entry.text, real) if entry.path.endswith(".json") else ("", "", {})
             if files and reader.count(files):

@@ -49,8 +49,8 @@ class Published(Protocol):
     def sources_of(self, name: str, version: str) -> _Hashes | Unknown:
         """The Python sources in a published source distribution: path → SHA-256."""
 
-    def offered(self, name: str) -> bool | Unknown:
-        """Whether anybody publishes anything under a name."""
+    def offered(self, name: str, version: str = "") -> bool | Unknown:
+        """Whether anybody publishes anything under a name, or a version of it."""
 
 
 class Nothing:
@@ -71,9 +71,9 @@ class Nothing:
         del name, version
         return Unknown("")
 
-    def offered(self, name: str) -> bool | Unknown:
+    def offered(self, name: str, version: str = "") -> bool | Unknown:
         """Nothing."""
-        del name
+        del name, version
         return Unknown("")
 
 
@@ -158,6 +158,27 @@ class Comparison:
         python = sorted(name for name in self._code if name.endswith(".py"))
         return bool(python) and all(map(self._only_says, self._unlike_sources(python, unknown=True)))
 
+    def has(self, path: str, digest: str) -> bool | Unknown:
+        """Whether its published wheel has a file, of code or not, at its place.
+
+        What was not installed from an index may be another day's: of that, only that it is the same is known.
+
+        Args:
+            path: absolute, in its site folder.
+            digest: the file's SHA-256 in hexadecimal.
+        """
+        one, name = self._one, path.removeprefix(f"{self._one.site}/")
+        known = self._vendored or self._published.of(one.name, one.version, one.tags)
+        if digest in (self._bundled.get(name), None if isinstance(known, Unknown) else known.get(name)):
+            return True
+        if isinstance(known, Unknown):
+            return known
+        if self._vendored:
+            return False
+        if one.direct is not None:
+            return Unknown(f"the published {one} has another {name}, and it came from elsewhere")
+        return name in known and self._published.held(one.name, one.version, one.tags, name) == digest
+
     def _wheel(self) -> Difference | Unknown | None:
         """How it differs from the published wheel."""
         one = self._one
@@ -205,6 +226,8 @@ class Comparison:
         there = sum(self._at(name) is not None for name in due)
         if len(due) > 1 and there <= len(due) * _LEAST_PART:
             return Difference(f"only {there} of its {len(due)} files are there", hollow=True)
+        if self._vendored and due and not any(self._is_same(name, known[name]) for name in due):
+            return Difference(f"none of its {len(due)} files is that of the repository's own wheel", hollow=True)
         words = (listed("other files", other) if other else "", listed("more files", more) if more else "")
         return Difference("; ".join(filter(None, words)), frozenset(self._code[name] for name in more))
 
@@ -256,6 +279,10 @@ class Comparison:
         if entry is None:
             return self._strict and digest != EMPTY and SPARE.isdisjoint(name.split("/"))
         return entry.sha256 not in ("", digest, self._bundled.get(name))
+
+    def _is_same(self, name: str, digest: str) -> bool:
+        entry = self._at(name)
+        return entry is not None and entry.sha256 == digest != EMPTY
 
     def _is_held(self, name: str) -> bool:
         """Whether the published wheel really holds what is installed, and its record is wrong."""

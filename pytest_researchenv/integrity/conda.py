@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pytest_researchenv.integrity.protocol import Snapshot
 
 
-__all__ = ["conda_sums", "is_conda"]
+__all__ = ["conda_sums", "has_condas_python", "is_conda"]
 
 
 def is_conda(snapshot: Snapshot, prefix: str) -> bool:
@@ -46,3 +46,19 @@ def conda_sums(snapshot: Snapshot, prefix: str, wanted: Callable[[str], bool] = 
             if isinstance(path, str) and isinstance(digest, str)
         }
     return sums
+
+
+def has_condas_python(snapshot: Snapshot, prefix: str, binary: str) -> bool:
+    """Whether conda's records in a folder have an interpreter as it is; where they do not, they are an agent's.
+
+    Args:
+        snapshot: the image.
+        prefix: the environment, without links.
+        binary: the interpreter's file.
+    """
+    entry = snapshot.entry(binary)
+    return entry is not None and conda_sums(snapshot, prefix, _is_python).get(binary) == entry.sha256 != ""
+
+
+def _is_python(record: str) -> bool:
+    return record.startswith("python-3")

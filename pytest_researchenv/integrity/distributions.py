@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pytest_researchenv.integrity._reading import read_installed
 from pytest_researchenv.integrity.changes import change_findings
 from pytest_researchenv.integrity.comparing import Nothing, Published
@@ -11,6 +13,7 @@ from pytest_researchenv.integrity.layout import Layout, NoLayout, layout_of
 from pytest_researchenv.integrity.origins import Origins
 from pytest_researchenv.integrity.ownership import Modules
 from pytest_researchenv.integrity.protocol import Signs, Snapshot, merged
+from pytest_researchenv.integrity.startup import startup_signs
 from pytest_researchenv.integrity.stubs import Satisfied, foreign_names, satisfied, stub_signs
 from pytest_researchenv.integrity.untracked import Untracked
 from pytest_researchenv.model import Finding, Sign
@@ -60,9 +63,11 @@ def distributions(task: ProbeTask, snapshot: Snapshot, published: Published = _N
         _changes(layout, installed, frameworks, found),
         _cores(layout, snapshot, modules, installed, frameworks),
         origins.signs(found),
+        startup_signs(task, snapshot, layout, installed=installed, modules=modules, origins=origins),
     )
-    # Links were followed only now.
-    return merged((*looked, _unread(installed)))
+    # Links were followed only now. What runs at start may be what the repository imports as well.
+    signs = merged((*looked, _unread(installed)))
+    return replace(signs, findings=tuple(dict.fromkeys(signs.findings)))
 
 
 def _changes(layout: Layout, installed: Installed, frameworks: Frameworks, found: Satisfied) -> Signs:

@@ -13,7 +13,7 @@ from pytest_researchenv.integrity.ownership import Form, Modules, Place
 from pytest_researchenv.integrity.protocol import Entry, Snapshot
 
 
-__all__ = ["Frameworks", "core_problem"]
+__all__ = ["BACKENDS", "PLUGINS", "Frameworks", "core_problem"]
 
 #: Framework → names of its distributions and of those that it is made of; conda's among them.
 _FAMILIES = {
@@ -43,7 +43,9 @@ _LIBRARIES = ("lib", "lib/x86_64-linux-gnu", "lib/aarch64-linux-gnu")
 #: Least bytes of a core: torch's has 434 MB, jaxlib's 90 MB, the smallest that were ever published some 40 MB.
 _LEAST_BYTES = 8 * 1024 * 1024
 #: Extension points of frameworks, which import what any distribution names there when they start.
-_POINTS = ("torch.backends", "jax_plugins")
+BACKENDS = frozenset({"jax_plugins", "torch.backends"})
+#: Those, and others at which code of any distribution is run when what has them is imported or started.
+PLUGINS = frozenset({*BACKENDS, "numba_extensions", "pytest11"})
 #: Folders of site folders from which frameworks load whatever lies there.
 _LOADED = {"jax": "jax_plugins", "tensorflow": "tensorflow-plugins"}
 #: Distributions that makers of devices publish for that.
@@ -76,7 +78,7 @@ class Frameworks:
     def plugs(self, one: Distribution) -> tuple[str, ...]:
         """The extension points of frameworks that a distribution names code for."""
         known = self.have(one) or one.name in _MAKERS
-        return () if known else tuple(point for point in _POINTS if point in one.groups)
+        return () if known else tuple(sorted(BACKENDS & one.groups.keys()))
 
     def loads(self, path: str, sites: Collection[str]) -> bool:
         """Whether a framework imports or loads a file when it starts, only since it lies where it does."""

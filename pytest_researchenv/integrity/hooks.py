@@ -1,6 +1,6 @@
 """Code that runs before any program does: hooks of Python's start-up and of the dynamic loader.
 
-What nobody installed is found, and taken out of the probe's world.
+What nobody installed is found, and taken out of the probe's world. What a distribution lists is for `startup`.
 """
 
 from __future__ import annotations
@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby, islice, repeat
 from typing import final
 
+from pytest_researchenv.integrity.blanking import place_of
 from pytest_researchenv.integrity.bytecode import is_cached, is_unchecked
 from pytest_researchenv.integrity.conda import conda_sums
 from pytest_researchenv.integrity.customize import Customization, customizations
@@ -107,14 +108,17 @@ class _Look:
             own = list(ones)
             listed = self._listed(folder, {one.source: one for one in own})
             for one in own:
-                self._customization(one, is_genuine=one.source in genuine or one.source in listed)
+                if one.source in genuine and not is_cached(one.path):
+                    self._set_aside(one.path, genuine[one.source])
+                else:
+                    self._customization(one, is_listed=one.source in listed)
 
-    def _customization(self, one: Customization, *, is_genuine: bool) -> None:
+    def _customization(self, one: Customization, *, is_listed: bool) -> None:
         if is_cached(one.path):
             self._cached(one.path)
         elif one.archived:
             self._found(one.path, "an archive without start-up code", f"it holds {printable(one.archived)}")
-        elif not is_genuine and not self._is_tracked(one.path):
+        elif not is_listed and not self._is_tracked(one.path):
             entry = self.snapshot.entry(one.source)
             shown = _shown(entry.text) if entry and entry.kind is Kind.FILE else "a folder"
             self._found(one.path, "no such module, or one that a distribution lists", shown)
@@ -138,14 +142,18 @@ class _Look:
             own = {pth.path: pth for pth in running if posixpath.dirname(pth.path) == site}
             claimed = recorded(self.snapshot, site, own.keys())
             for path, pth in own.items():
-                if path not in genuine and pth.sha256 not in claimed.get(path, ()):
+                if pth.sha256 in claimed.get(path, ()) or (path in genuine and self._is_harmless(pth)):
+                    continue
+                if path in genuine:
+                    self._set_aside(path, genuine[path], paths_only(pth.text))
+                else:
                     self._pth(pth, is_listed=path in claimed)
 
     def _pth(self, pth: Pth, *, is_listed: bool) -> None:
         if pth.unread:
             self._found(pth.path, "a file that can be read", "more bytes than Python's own files have")
             return
-        if not is_listed and all(map(self._makes_namespace, repeat(posixpath.dirname(pth.path)), pth.imports)):
+        if not is_listed and self._is_harmless(pth):
             return
         kept = paths_only(pth.text)
         if posixpath.basename(pth.path) == PTH and is_known_line(pth.text):
@@ -153,6 +161,9 @@ class _Look:
             return
         wanted = "the file that its distribution lists" if is_listed else "paths, or a file that a distribution lists"
         self._found(pth.path, wanted, _shown("; ".join(pth.imports)), kept)
+
+    def _is_harmless(self, pth: Pth) -> bool:
+        return all(map(self._makes_namespace, repeat(posixpath.dirname(pth.path)), pth.imports)) and not pth.unread
 
     def _makes_namespace(self, site: str, line: str) -> bool:
         """Whether a line only makes a namespace package that is there. One that is not would be a stand-in."""
@@ -185,7 +196,9 @@ class _Look:
             listed = self._listed(site, own.values())
             genuine = self._genuine(own)
             for path, named in islice(own.items(), _MOST):
-                if path not in genuine and named not in listed:
+                if path in genuine:
+                    self._set_aside(path, genuine[path])
+                elif named not in listed:
                     entry = self.snapshot.entry(path)
                     self._found(path, "a file that a distribution lists", _shown(entry.text if entry else ""))
 
@@ -217,12 +230,12 @@ class _Look:
         before = self.snapshot.base(path)
         return entry is not None and before is not None and before.sha256 == entry.sha256 != ""
 
-    def _genuine(self, paths: Iterable[str]) -> Collection[str]:
-        """Which of some files the base image or a package of the system has as they are."""
+    def _genuine(self, paths: Iterable[str]) -> Mapping[str, bool]:
+        """Which of some files a package of the system has as they are → whether an agent may have made that package."""
         real = {path: entry.path for path in paths if (entry := self.snapshot.entry(path))}
         judged = Packages(self.task, self.snapshot).judged(set(real.values()))
-        genuine = {one.entry.path for one in judged if one.standing is Standing.GENUINE}
-        return {path for path, target in real.items() if target in genuine}
+        genuine = {one.entry.path: one.claimed for one in judged if one.standing is Standing.GENUINE}
+        return {path: genuine[target] for path, target in real.items() if target in genuine}
 
     def _listed(self, folder: str, paths: Collection[str]) -> Collection[str]:
         """Which of some files in a site folder a distribution lists as they are."""
@@ -245,16 +258,23 @@ class _Look:
         self.findings.append(Finding(Sign.HOOK, printable(path), claimed, observed))
         self._blank(path, instead)
 
+    def _set_aside(self, path: str, is_claimed: bool, instead: str = "") -> None:  # noqa: FBT001 - a fact, named
+        """Have start-up code not run that a package brought which the base image does not have. Nobody is accused.
+
+        dpkg's record of such a package is all that vouches for it, and an agent may have written that.
+        """
+        if is_claimed:
+            self._blank(path, instead)
+            self.remarks.append(f"{printable(path)} is of a package that was installed later, and not run in probes")
+
     def _blank(self, path: str, text: str) -> None:
-        """Put a text in the place of a hook. Links on the way are followed: the engine would replace them."""
-        folder = self.snapshot.resolved(posixpath.dirname(path))
-        real = posixpath.join(folder, posixpath.basename(path))
-        if any("\ud800" <= letter <= "\udfff" for letter in real):
-            self._unreadable(
-                real, "a start-up hook whose name no record can hold, so that nothing can stand in its place"
-            )
-        else:
+        """Put a text in the place of a hook."""
+        if real := place_of(self.snapshot, path):
             self.blanked[real] = text
+        else:
+            self._unreadable(
+                path, "a start-up hook whose name no record can hold, so that nothing can stand in its place"
+            )
 
     def _unreadable(self, path: str, why: str) -> None:
         self.unreadable.append(Finding(Sign.UNREADABLE, printable(path), "start-up code that can be told", why))

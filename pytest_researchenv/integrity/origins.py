@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from typing import final
@@ -33,7 +34,7 @@ from pytest_researchenv.probes.lookup import printable
 from pytest_researchenv.probes.protocol import ProbeTask
 
 
-__all__ = ["Origins"]
+__all__ = ["Doubt", "Origins"]
 
 #: What a project's authors leave in its folder, and hardly anybody who only wants a module to be found.
 _KEPT = (".git", ".github", ".gitignore", ".hg", "PKG-INFO")
@@ -46,6 +47,21 @@ _WHEELS = "/usr/share/python-wheels"
 #: Every package of Debian has this; images that save room keep it.
 _COPYRIGHT = "/usr/share/doc/{}/copyright"
 _CERTAIN = "base-files"
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Why code that runs at start is not what somebody published.
+
+    Attributes:
+        why: in words.
+        accuses: whether an honest environment hardly has such.
+        finding: what is said of its distribution, too; None where nothing is.
+    """
+
+    why: str
+    accuses: bool = True
+    finding: Finding | None = None
 
 
 @final
@@ -92,7 +108,7 @@ class Origins:
                 continue
             said = self._comparison(one).result()
             if isinstance(said, Difference):
-                findings.append(Finding(sign_of(one, self._frameworks), str(one), "what was published", said.words))
+                findings.append(self._unlike(one, said))
                 modules |= dict.fromkeys(self._not_theirs(one, said, found), f"{one}: {said.words}")
             elif one in first:
                 findings += self._provenance(one, published=said is None)
@@ -107,6 +123,41 @@ class Origins:
         findings += [Finding(Sign.STUB, name, "a package that its system publishes", why) for name, why in own.items()]
         return Signs((*findings, *self._plugs()), modules={**modules, **own}, remarks=tuple(remarks))
 
+    def file_doubt(self, one: Distribution, path: str, digest: str) -> Doubt | Unknown | None:
+        """Why nobody published a file that a distribution lists; None when somebody did.
+
+        Args:
+            one: the distribution.
+            path: absolute, in its site folder.
+            digest: the file's SHA-256 in hexadecimal.
+        """
+        has = self._comparison(one).has(path, digest)
+        if not isinstance(has, Unknown):
+            return None if has else Doubt(f"the published {one} has no such file")
+        if self._is_explained(one):
+            return Doubt(f"{one} is of no index", accuses=False)
+        offered = self._published.offered(one.name, one.version)
+        if isinstance(offered, Unknown):
+            return Unknown(offered.reason or has.reason)
+        return Doubt(has.reason, accuses=False) if offered else Doubt(f"no index has {one}, which lists it")
+
+    def code_doubt(self, one: Distribution) -> Doubt | Unknown | None:
+        """Why the code of a distribution is not what somebody published; None when it is."""
+        said = self._comparison(one).result()
+        if isinstance(said, Difference):
+            return Doubt(f"{one} has {said.words}", finding=self._unlike(one, said))
+        why = "" if said is None else self._untraceable(one)
+        if isinstance(why, str) and why:
+            return Doubt(why)
+        if said and not self._is_explained(one) and self._published.offered(one.name, one.version) is False:
+            # Builds for other devices, with a local version, are on indexes of their own.
+            return Doubt(f"no index has {one}", accuses="+" not in one.version)
+        return next((word for word in (said, why) if isinstance(word, Unknown)), None)
+
+    def _is_explained(self, one: Distribution) -> bool:
+        """Whether it may be of no index: it came from elsewhere, or from the repository itself."""
+        return self._is_from_somewhere(one) or self._is_at_hand(one) or self._comparison(one).is_tracked()
+
     def _that_matter(self, found: Satisfied) -> tuple[list[Distribution], list[Distribution]]:
         """The frameworks' distributions and those that the repository imports, and those that they need."""
         exempt = self._task.repository.imports.unsatisfiable
@@ -117,6 +168,9 @@ class Origins:
         return first, [one for one in every if one.name in names and one not in first]
 
     # --- what was published -------------------------------------------------------------------------------
+
+    def _unlike(self, one: Distribution, said: Difference) -> Finding:
+        return Finding(sign_of(one, self._frameworks), str(one), "what was published", said.words)
 
     def _comparison(self, one: Distribution) -> Comparison:
         if one not in self._comparisons:

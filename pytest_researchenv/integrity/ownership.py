@@ -190,6 +190,10 @@ class Modules:
                     found[name] = self._stranger(place)
         return found
 
+    def files(self, name: str, place: Place) -> tuple[str, ...]:
+        """The code of a top-level module in a folder of the path: its own file, and all that is in its package."""
+        return tuple(dict.fromkeys((*self._files.get(place.folder, {}).get(name, ()), place.path)))
+
     def owned(self, name: str, place: Place) -> Owned:
         """Whose a module is."""
         if place.form is Form.STANDARD:

@@ -65,11 +65,13 @@ class Judged:
         entry: the file, as it is, without content.
         standing: what is known.
         owner: who has another file there, in words; empty when nobody does.
+        claimed: whether only a package says so that the base image does not have as it is: an agent may have made it.
     """
 
     entry: Entry
     standing: Standing
     owner: str = ""
+    claimed: bool = False
 
 
 class _Trust(IntEnum):
@@ -162,8 +164,9 @@ class Packages:
         sums |= md5_sums(self._task, [entry for entry in files if entry.path in owners and entry.path not in sums])
         unlike = []
         for entry in files:
-            if any(owner.md5 == sums.get(entry.path) for owner in owners.get(entry.path, ())):
-                yield Judged(entry, Standing.GENUINE)
+            same = [owner for owner in owners.get(entry.path, ()) if owner.md5 == sums.get(entry.path)]
+            if same:
+                yield Judged(entry, Standing.GENUINE, claimed=all(owner.trust is _Trust.CLAIMED for owner in same))
             else:
                 unlike.append(entry)
         # The base image is asked last, and only of what it can have: each question is one to the engine.

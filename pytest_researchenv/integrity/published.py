@@ -169,20 +169,21 @@ class PublishedRecords:
             return wanted
         return self._kept(wanted, self._read_sources)
 
-    def offered(self, name: str) -> bool | Unknown:
-        """Whether any index or folder has a distribution of a name, in whatever version.
+    def offered(self, name: str, version: str = "") -> bool | Unknown:
+        """Whether any index or folder has a distribution of a name.
 
         That none has is only said where an index was asked that has what every index has.
 
         Args:
             name: the distribution, from METADATA; anything may stand there.
+            version: likewise; empty: in whatever version.
         """
-        wanted = _validated(name, "0")
+        wanted = _validated(name, version or "0")
         if isinstance(wanted, Unknown):
             return wanted
         with self._asking() as deadline:
             try:
-                found = self._offers.has_project(wanted.name, deadline)
+                found = self._offers.has_project(wanted.name, deadline, wanted.version if version else "")
                 if found is False and self._offers.has_project("pip", deadline) is not True:
                     found = None
             except TimeoutError as error:

@@ -7,9 +7,10 @@ what is not exactly known is taken out of the probe's world; it is held against 
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection
 
 
-__all__ = ["KNOWN", "PTH", "is_known_line", "suspicion"]
+__all__ = ["KNOWN", "PTH", "is_known_line", "strange_use", "suspicion"]
 
 PTH = "_virtualenv.pth"
 
@@ -78,19 +79,32 @@ def suspicion(source: str) -> str:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return "it is no Python source"
-    for node in ast.walk(tree):
-        imported = []
-        if isinstance(node, ast.Import):
-            imported = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            imported = [node.module or "."]
-        strange = [name for name in imported if name.partition(".")[0] not in _MODULES]
-        names = {getattr(node, "id", ""), getattr(node, "attr", "")} & _NAMES
-        if strange or names:
-            return f"it uses {min((*strange, *names))}"
+    if used := strange_use(tree):
+        return used
     watched = {
         node.value
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.endswith(".dist")
     }
     return "" if watched == _WATCHED else "it does not watch for distutils and setuptools alone"
+
+
+def strange_use(tree: ast.Module, *, modules: Collection[str] = (), names: Collection[str] = ()) -> str:
+    """What a module uses that such start-up code does not; empty when nothing.
+
+    Args:
+        tree: the module.
+        modules: what it may import beside what virtualenv's does.
+        names: what it may not use, beside what virtualenv's may not.
+    """
+    for node in ast.walk(tree):
+        imported = []
+        if isinstance(node, ast.Import):
+            imported = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            imported = [node.module or ".", *(alias.name for alias in node.names if alias.name in (*_NAMES, *names))]
+        strange = [name for name in imported if name.partition(".")[0] not in (*_MODULES, *modules)]
+        used = {getattr(node, "id", ""), getattr(node, "attr", "")} & {*_NAMES, *names}
+        if strange or used:
+            return f"it uses {min((*strange, *used))}"
+    return ""

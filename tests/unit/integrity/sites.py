@@ -73,8 +73,10 @@ class Index:
         del version
         return self.sources.get(name, Unknown(f"no sources of {name}"))
 
-    def offered(self, name: str) -> bool | Unknown:
-        """Whether it has anything of a name."""
+    def offered(self, name: str, version: str = "") -> bool | Unknown:
+        """Whether it has anything of a name; of a version, whether that is `1.0`."""
+        if version not in ("", "1.0") and self.complete:
+            return False
         known = name in self.wheels or name in self.sources or name in self.names
         return known if known or self.complete else Unknown("nobody knows")
 

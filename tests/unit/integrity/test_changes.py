@@ -305,8 +305,11 @@ def test_condas_records_say_what_it_wrote_into_the_environment(tmp_path: Path) -
         "paths_data": {"paths": paths},
     }
     interpreter = DEBIAN["/usr/bin/python3.11"]
+    assert isinstance(interpreter, bytes)
+    own = [{"_path": "bin/python", "sha256": hashlib.sha256(interpreter).hexdigest()}]
     nodes: Nodes = {
         f"{prefix}/bin/python": interpreter,
+        f"{prefix}/conda-meta/python-3.11.2-0.json": json.dumps({"paths_data": {"paths": own}}),
         f"{prefix}/lib/python3.11/os.py": "",
         f"{prefix}/conda-meta/history": "",
         f"{prefix}/conda-meta/tool-1.0-0.json": json.dumps(about),

@@ -361,6 +361,23 @@ def test_a_wheel_of_the_repository_says_what_it_holds(tmp_path: Path, content: s
     assert kinds(signs) == ({Sign.DISTRIBUTION} if told else set())
 
 
+@pytest.mark.parametrize("files", [{"dep.py": "A = 42\n"}, {"dep/__init__.py": "A = 42\n"}])
+def test_a_stand_in_for_a_wheel_of_the_repository_counts_as_missing(tmp_path: Path, files: dict[str, str]) -> None:
+    """It has the name of the wheel, its metadata, and not one of its files. One that was only edited is there."""
+    path = tmp_path / "dep-1.0-py3-none-any.whl"
+    genuine: dict[str, bytes | str] = {name: text.replace("42", "1") for name, text in files.items()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in distribution("", "dep", {**genuine, "dep_more.py": "B = 2\n"}).items():
+            archive.writestr(name.lstrip("/"), text)
+    also = (*USES, path.name)
+
+    signs = audited(tmp_path, distribution(SITE, "dep", files), tracked=USES, published=Index(), also=also)
+    assert kinds(signs) == {Sign.DISTRIBUTION}
+    assert list(signs.modules) == ["dep"]
+    edited = distribution(SITE, "dep", {**files, "dep_more.py": "B = 2\n"})
+    assert not audited(tmp_path, edited, tracked=USES, published=Index(), also=also).modules
+
+
 @pytest.mark.parametrize(("copyright", "told"), [("dep", False), ("other", True)])
 def test_a_package_of_the_system_is_one_of_the_system(tmp_path: Path, copyright: str, *, told: bool) -> None:  # noqa: A002
     """Every one of Debian's says who may copy it; where that was removed from all of them, nothing is known."""

@@ -280,6 +280,17 @@ def test_that_nobody_publishes_a_name_is_said_by_an_index_that_has_the_others(tm
     assert "no distribution that an index could have" in why(records.offered("../toy"))
 
 
+def test_that_nobody_publishes_a_version_is_said_as_well(tmp_path: Path, server: Server) -> None:
+    """In whatever way it is written, wherever it lies."""
+    server.everything = True
+    records = PublishedRecords(tmp_path, index=server.index)
+    folder = PackageIndex(urls=(f"{server.url}/nowhere/",), pages=(f"{server.url}/links.html",))
+
+    assert (records.offered("toy", "1.0"), records.offered("Toy", "1")) == (True, True)
+    assert records.offered("toy", "77.0") is False
+    assert PublishedRecords(tmp_path, index=folder).offered("toy", "1.0") is True
+
+
 # --- sources ----------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,346 @@
+"""Start-up code that distributions bring: whether somebody published it, and all that it imports.
+
+What no RECORD lists is for `hooks`. But a RECORD is root's to write, so that it is a witness only where nobody better
+answers. In this order, start-up code is somebody's
+
+1. when the base image, a package of the system or conda has it as it is;
+2. when its text is harmless by itself: paths, namespace packages, and what builders of editable installs write
+   (`editable`);
+3. when the published wheel of its distribution has the same file, and the distributions whose modules it imports are
+   the published ones, too.
+
+Where an index answers, and has no such file, version or project, that is a hook. What came from a Git host, a URL or a
+folder is in no index, as is a wheel that was built here: few such distributions have start-up code and no probe needs
+it, so it is taken out and held against nobody. Where no index answers, RECORD is believed, and a remark says so.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain, islice
+from typing import final
+
+from pytest_researchenv.integrity._imported import imported
+from pytest_researchenv.integrity.blanking import place_of
+from pytest_researchenv.integrity.bytecode import is_cached
+from pytest_researchenv.integrity.changes import SPARE
+from pytest_researchenv.integrity.customize import customizations, python_path
+from pytest_researchenv.integrity.editable import generated_doubt, is_generated, is_redirect
+from pytest_researchenv.integrity.frameworks import BACKENDS, PLUGINS
+from pytest_researchenv.integrity.installed import Distribution, Installed, Style, is_code
+from pytest_researchenv.integrity.layout import Layout, Pth
+from pytest_researchenv.integrity.origins import Doubt, Origins
+from pytest_researchenv.integrity.ownership import Form, Modules, Place
+from pytest_researchenv.integrity.packages import Packages, Standing
+from pytest_researchenv.integrity.protocol import Signs, Snapshot
+from pytest_researchenv.integrity.pth import EASY_INSTALL, namespace, paths_only
+from pytest_researchenv.integrity.published import Unknown
+from pytest_researchenv.model import Finding, Sign
+from pytest_researchenv.probes.lookup import printable
+from pytest_researchenv.probes.outside import standard_library
+from pytest_researchenv.probes.protocol import ProbeTask
+
+
+__all__ = ["startup_signs"]
+
+#: What a line of an editable install does.
+_BUILDERS = re.compile(r"import (?P<name>\w+)(?:; ?(?P=name)\.(?:install|init)\(\))?\s*")
+#: Modules that one hook may reach, and files of them that are read for what they import.
+_MOST_MODULES, _MOST_FILES = 60, 1500
+#: Start-up code that is looked at.
+_MOST = 300
+#: The first minor version that reads `.start` files (PEP 829).
+_STARTS_SINCE = 15
+
+
+def startup_signs(
+    task: ProbeTask, snapshot: Snapshot, layout: Layout, *, installed: Installed, modules: Modules, origins: Origins
+) -> Signs:
+    """Accuse start-up code that distributions list and nobody published, and take it out.
+
+    Args:
+        task: what is audited.
+        snapshot: its frozen image.
+        layout: what its interpreter uses.
+        installed: what is installed for it.
+        modules: the modules that it finds.
+        origins: where distributions came from.
+
+    Raises:
+        SandboxError: the engine refuses to read.
+    """
+    look = _Look(task, snapshot, layout, installed, modules, origins)
+    for pth in layout.pths[:_MOST]:
+        look.pth(pth)
+    look.customized()
+    look.starts()
+    look.plugins()
+    return Signs(tuple(look.findings), look.blanked, remarks=tuple(look.remarks))
+
+
+@final
+@dataclass(slots=True)
+class _Look:
+    """One look at all start-up code that is listed."""
+
+    task: ProbeTask
+    snapshot: Snapshot
+    layout: Layout
+    installed: Installed
+    modules: Modules
+    origins: Origins
+    findings: list[Finding] = field(default_factory=list)
+    blanked: dict[str, str] = field(default_factory=dict)
+    remarks: dict[str, None] = field(default_factory=dict)
+    reached: dict[str, Doubt | None] = field(default_factory=dict)
+
+    # --- what runs ---
+
+    def pth(self, pth: Pth) -> None:
+        """Lines of a `.pth` file that run."""
+        lines = [line for line in pth.imports if line not in EASY_INSTALL and not namespace(line)]
+        path = self._real(pth.path)
+        if pth.unread or not lines:
+            return
+        doubt: Doubt | None = None
+        names = imported("\n".join(lines))
+        if not self._is_theirs(path, pth.sha256):
+            owners = self._owners(path, pth.sha256)
+            if not owners:
+                return
+            generated = self._generated(path, lines, owners)
+            if generated is None:
+                doubt = self._listed(path, pth.sha256, owners)
+            elif isinstance(generated, Doubt):
+                doubt = generated
+            else:
+                names = generated
+        self._taken(path, doubt or self._reaching(names), paths_only(pth.text))
+
+    def customized(self) -> None:
+        """Modules such as `sitecustomize`."""
+        for one in islice(customizations(self.task, self.snapshot, self.layout), _MOST):
+            if not is_cached(one.path) and not one.archived:
+                self._module(one.path, one.source)
+
+    def starts(self) -> None:
+        """Entry points that Python 3.15 and later run at start."""
+        if int(self.layout.version.partition(".")[2]) < _STARTS_SINCE:
+            return
+        paths = {
+            path for one in self.installed.distributions for path in one.files if path.endswith(".start") and one.site
+        }
+        for path in sorted(paths)[:_MOST]:
+            self._module(path, path)
+
+    def plugins(self) -> None:
+        """Entry points by which frameworks and pytest run code of any distribution as soon as they are imported."""
+        for one in self.installed.distributions:
+            points = PLUGINS & one.groups.keys()
+            if points and self.installed.is_agents(one) and not self._is_packaged(one):
+                said = self.origins.code_doubt(one)
+                if isinstance(said, Unknown) and said.reason and points & BACKENDS:
+                    # What torch and JAX load may be anything, and hardly any environment needs it.
+                    said = Doubt(said.reason, accuses=False)
+                doubt = replace(said, why=f"{min(points)} runs it: {said.why}") if isinstance(said, Doubt) else None
+                self._taken(f"{one.path}/entry_points.txt", doubt, "")
+
+    def _module(self, path: str, source: str) -> None:
+        entry = self.snapshot.entry(source)
+        if entry is None or self._is_theirs(entry.path, entry.sha256):
+            return
+        owners = self._owners(entry.path, entry.sha256)
+        if owners:
+            doubt = self._listed(entry.path, entry.sha256, owners)
+            self._taken(path, doubt or self._reaching(imported(entry.text)), "")
+
+    # --- whose it is ---
+
+    def _real(self, path: str) -> str:
+        return posixpath.join(self.snapshot.resolved(posixpath.dirname(path)), posixpath.basename(path))
+
+    def _is_theirs(self, path: str, digest: str) -> bool:
+        """Whether the base image, a package of it or conda has a file as it is."""
+        before = self.snapshot.base(path)
+        if before is not None and before.sha256 == digest != "":
+            return True
+        judged = Packages(self.task, self.snapshot).judged([path])
+        genuine = any(one.standing is Standing.GENUINE and not one.claimed for one in judged)
+        return genuine or self._is_condas(path, digest)
+
+    def _is_condas(self, path: str, digest: str) -> bool:
+        owners = (one for one in self.installed.owners(path) if one.style is Style.CONDA)
+        return any(one.files[path] == digest for one in owners)
+
+    def _owners(self, path: str, digest: str) -> list[Distribution]:
+        owners = self.installed.owners(path)
+        return [one for one in owners if one.style is Style.WHEEL and one.files[path] == digest != ""]
+
+    def _listed(self, path: str, digest: str, owners: list[Distribution]) -> Doubt | None:
+        """Why nobody published a file that distributions list."""
+        doubts = []
+        for one in owners:
+            if not self.installed.is_agents(one):
+                return None
+            said = self.origins.file_doubt(one, path, digest)
+            if isinstance(said, Unknown):
+                self.remarks[f"{printable(path)} is as {one} itself says, which nobody else knows: {said.reason}"] = (
+                    None
+                )
+            if not isinstance(said, Doubt):
+                return None
+            doubts.append(said)
+        return next((doubt for doubt in doubts if doubt.accuses), doubts[0])
+
+    def _generated(self, path: str, lines: Iterable[str], owners: list[Distribution]) -> frozenset[str] | Doubt | None:
+        """What a file of an editable install imports, or what is strange about it; None when it is none."""
+        found: set[str] = set()
+        for line in lines:
+            match = _BUILDERS.fullmatch(line)
+            source = f"{posixpath.dirname(path)}/{match['name']}.py" if match else ""
+            place = self.modules.find(match["name"]) if match else None
+            entry = self.snapshot.entry(source) if place is not None and place.path == source else None
+            if match is None or entry is None or entry.content is None:
+                return None
+            doubt = generated_doubt(entry.content, partial(self._is_anothers, owners))
+            if doubt and is_generated(match["name"]):
+                why = f"{match['name']}.py is nothing that builders write: {doubt}"
+                if is_redirect(match["name"]):
+                    return Doubt(why, accuses=False)
+                wanted = "the module that its builder wrote"
+                return Doubt(why, finding=Finding(Sign.DISTRIBUTION, str(owners[0]), wanted, printable(why, 500)))
+            if doubt or (doubt is None and not any(one.direct and one.direct.editable for one in owners)):
+                return None
+            if doubt is None:
+                self.remarks[f"{printable(source)} is of no known version of a builder"] = None
+            found |= imported(entry.text, alone=True)
+        return frozenset(found)
+
+    def _is_anothers(self, owners: Collection[Distribution], name: str) -> bool:
+        """Whether a top-level module is the standard library's, or of a distribution that is none of some."""
+        place = self.modules.find(name)
+        if place is None:
+            return False
+        having = self.modules.owned(name, place).distributions
+        return place.form is Form.STANDARD or (bool(having) and not set(having) & set(owners))
+
+    # --- what it imports ---
+
+    def _reaching(self, names: Collection[str]) -> Doubt | None:
+        """Why something that start-up code imports is not what was published."""
+        waiting, seen = list(names), set(names)
+        while waiting:
+            name = waiting.pop(0)
+            if name in standard_library(self.layout.version):
+                continue
+            if (shadow := self._shadow(name)) or (place := self.modules.find(name)) is None:
+                if shadow:
+                    return Doubt(f"it imports {name}, for which the untracked {printable(shadow)} stands")
+                continue
+            if place.form is Form.STANDARD:
+                continue
+            if name not in self.reached:
+                self.reached[name] = self._doubt(name, place)
+            if doubt := self.reached[name]:
+                return replace(doubt, why=f"it imports {name}: {doubt.why}")
+            if len(seen) < _MOST_MODULES:
+                more = self._imports(place) - seen
+                seen |= more
+                waiting.extend(sorted(more))
+        return None
+
+    def _shadow(self, name: str) -> str:
+        """An untracked file that is found before what is installed, since probes put its folder on PYTHONPATH."""
+        below = f"{self.task.environment.workdir}/"
+        for folder in dict.fromkeys(python_path(self.task)):
+            for path in (f"{folder}/{name}.py", f"{folder}/{name}/__init__.py"):
+                tracked = path.removeprefix(below) in self.task.tree.files
+                if not tracked and self.snapshot.entry(path) is not None and self.snapshot.base(path) is None:
+                    return path
+        return ""
+
+    def _doubt(self, name: str, place: Place) -> Doubt | None:
+        owned = self.modules.owned(name, place)
+        if owned.stranger:
+            return Doubt(owned.stranger)
+        if self._is_elsewhere(place.path):
+            return Doubt(f"{printable(place.path)} is in no site folder, and of no distribution")
+        for path in self.modules.files(name, place):
+            if is_code(path) and not self._is_installed(path):
+                return Doubt(f"{printable(path)} is not what was installed")
+        for one in owned.distributions:
+            if one.style in (Style.CONDA, Style.DEBIAN) or not self.installed.is_agents(one) or self._is_packaged(one):
+                continue
+            said = self.origins.code_doubt(one)
+            if isinstance(said, Doubt):
+                return said
+            if isinstance(said, Unknown) and said.reason:
+                self.remarks[f"{one} runs at start, and is as it says itself: {said.reason}"] = None
+        return None
+
+    def _is_elsewhere(self, path: str) -> bool:
+        """Whether an agent put a module where no installer does, and the repository does not have it."""
+        if any(path.startswith(f"{site}/") for site in self.installed.sites):
+            return False
+        tracked = path.removeprefix(f"{self.task.environment.workdir}/") in self.task.tree.files
+        return not tracked and path in self.snapshot.touched(posixpath.dirname(path))
+
+    def _is_installed(self, path: str) -> bool:
+        """Whether code of a site folder is as its distribution lists it; without digests nothing is said."""
+        if not self.installed.is_touched(path):
+            return True
+        owners = self.installed.owners(path)
+        digests = {one.files[path] for one in owners} - {""}
+        entry = self.installed.at(path)
+        return not digests or entry is None or entry.sha256 in digests
+
+    def _is_packaged(self, one: Distribution) -> bool:
+        """Whether conda or a package of the system brought a distribution, and has its metadata as it is."""
+        for name in ("METADATA", "PKG-INFO"):
+            entry = self.snapshot.entry(f"{one.path}/{name}")
+            owners = self.installed.owners(entry.path) if entry else ()
+            packaged = [owner for owner in owners if owner.style in (Style.CONDA, Style.DEBIAN)]
+            if entry is not None and any(owner.files[entry.path] == entry.sha256 for owner in packaged):
+                return True
+        return False
+
+    def _imports(self, place: Place) -> set[str]:
+        """What its modules import when they are imported."""
+        package = posixpath.basename(place.path).startswith("__init__.")
+        folder = posixpath.dirname(place.path) if package else place.path
+        # A package's own folder: to read the whole site folder again would take long.
+        below = f"{self.snapshot.resolved(folder)}/"
+        entries = self.snapshot.tree(folder, _is_source) if package or place.form is Form.NAMESPACE else ()
+        own = (entry for entry in entries if SPARE.isdisjoint(entry.path.removeprefix(below).split("/")))
+        alone = self.snapshot.entry(place.path) if place.form is Form.SOURCE else None
+        found: set[str] = set()
+        for entry in islice(chain(own, (alone,) if alone else ()), _MOST_FILES):
+            found |= imported(entry.text, alone=True)
+        return found
+
+    # --- what is done about it ---
+
+    def _taken(self, path: str, doubt: Doubt | None, instead: str) -> None:
+        if doubt is None:
+            return
+        if doubt.finding:
+            self.findings.append(doubt.finding)
+        real = place_of(self.snapshot, path)
+        if doubt.accuses or not real:
+            wanted = "start-up code that somebody published"
+            self.findings.append(Finding(Sign.HOOK, printable(path), wanted, printable(doubt.why, 500)))
+        else:
+            self.remarks[f"{printable(path)} is not run in probes: {printable(doubt.why, 500)}"] = None
+        if real:
+            self.blanked[real] = instead
+        else:
+            why = "start-up code whose name no record can hold, so that nothing can stand in its place"
+            self.findings.append(Finding(Sign.UNREADABLE, printable(path), "start-up code that can be told", why))
+
+
+def _is_source(path: str) -> bool:
+    return path.endswith(".py")
