@@ -77,6 +77,8 @@ def test_nothing_but_a_release_is_asked_for(server: Server, tmp_path: Path, vers
 @pytest.mark.parametrize(
     "content",
     [None, b"", b"no archive", archive()[:-200], archive(lib="Other"), sdist({}), sdist({"Python-3.11.9/x.py": b""})],
+    # Of archives made at collection, each worker's has its own time.
+    ids=["nothing", "empty", "no archive", "cut off", "no Lib", "no file", "no source"],
 )
 def test_what_cannot_be_read_is_not_known(server: Server, tmp_path: Path, content: bytes | None) -> None:
     """It is asked for once more the next time."""
