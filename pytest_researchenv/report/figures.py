@@ -1,0 +1,320 @@
+"""Statistics as tables: each value once, for every form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pytest_researchenv.model import Cause, FindingKind, Tier
+from pytest_researchenv.report.calibration import Calibration
+from pytest_researchenv.report.showing import figure, interval, percent, usd
+from pytest_researchenv.report.tables import Column, Table, Value
+from pytest_researchenv.statistics.claims import false_claims
+from pytest_researchenv.statistics.drops import drops
+from pytest_researchenv.statistics.efficiency import cost_per_pass, efficiency
+from pytest_researchenv.statistics.imports import ImportRatio, own_ratio, published_ratio
+from pytest_researchenv.statistics.judged import ErrorKind, TierCounts, who_was_judged
+from pytest_researchenv.statistics.reliability import reliability
+from pytest_researchenv.statistics.tries import AgentRun
+
+
+__all__ = [
+    "calibration_rows",
+    "claims_table",
+    "cost_table",
+    "drop_table",
+    "efficiency_table",
+    "import_table",
+    "judged_table",
+    "rate_table",
+    "reliability_table",
+    "statistics_tables",
+]
+
+_FIRST_TRY = "Each repository counts once, by its first try. Errors and skips are in no rate."
+_EVERY_TRY = "Every try counts, whatever came of it. What is unknown is in no figure."
+
+
+def _text(key: str, heading: str) -> Column:
+    return Column(key, heading, numeric=False)
+
+
+_AGENT = _text("agent", "agent")
+_TIER = _text("tier", "tier")
+_RATE = (
+    Column("passed", "passed"),
+    Column("judged", "judged"),
+    Column("share", "rate", percent),
+    Column("interval", "95 %", interval),
+)
+
+
+# --- one agent after the other ----------------------------------------------------------------------------
+
+
+def statistics_tables(parts: Iterable[AgentRun]) -> tuple[Table, ...]:
+    """Return everything that is said of agents without comparing them."""
+    every = tuple(parts)
+    tables = (
+        judged_table(every),
+        rate_table(every),
+        import_table(every),
+        claims_table(every),
+        calibration_rows(every),
+        drop_table(every),
+        reliability_table(every),
+        efficiency_table(every),
+        cost_table(every),
+    )
+    return tuple(table for table in tables if table.rows)
+
+
+def judged_table(parts: Iterable[AgentRun]) -> Table:
+    """Who was judged."""
+    columns = (
+        _AGENT,
+        _TIER,
+        Column("repositories", "repos"),
+        Column("applicable", "applies"),
+        Column("run", "judged"),
+        Column("passed", "passed"),
+        Column("failed", "failed"),
+        _text("skipped", "skipped"),
+        Column("defective_upstream", "defective"),
+        _text("errors", "errors"),
+        Column("unjudged", "not asked"),
+        Column("emulated", "emulated"),
+    )
+    rows = [(part.label, *_judged_row(row)) for part in parts for row in who_was_judged(part) if _asked(row)]
+    return Table("judged", "Who was judged", columns, tuple(rows), (_FIRST_TRY,))
+
+
+def _asked(row: TierCounts) -> bool:
+    """Whether there is anything to tell: the audit is not asked for in every session."""
+    return isinstance(row.subject, Tier) or row.unjudged < row.repositories
+
+
+def _judged_row(row: TierCounts) -> tuple[Value, ...]:
+    return (
+        str(row.subject),
+        row.repositories,
+        row.applicable,
+        row.run,
+        row.passed,
+        row.failed,
+        _counts(row.skipped) or None,
+        row.defective_upstream,
+        _counts(row.errors) or None,
+        row.unjudged,
+        row.emulated,
+    )
+
+
+def _counts(found: Mapping[Cause, int] | Mapping[ErrorKind, int]) -> str:
+    return ", ".join(f"{count} {why}" for why, count in found.items())
+
+
+def rate_table(parts: Iterable[AgentRun]) -> Table:
+    """Success rates with Wilson's interval."""
+    rows = []
+    for part in parts:
+        for row in who_was_judged(part):
+            if row.run:
+                rate = row.rate
+                rows.append(
+                    (
+                        part.label,
+                        str(row.subject),
+                        rate.passed,
+                        rate.judged,
+                        rate.share,
+                        rate.interval,
+                        rate.emulated,
+                    )
+                )
+    emulated = ("What was emulated on the CPU says nothing about CUDA.",) if any(row[-1] for row in rows) else ()
+    columns = (_AGENT, _TIER, *_RATE, Column("emulated", "emulated"))
+    notes = (_FIRST_TRY, "The interval is Wilson's.", *emulated)
+    return Table("rates", "Success rates", columns, tuple(rows), notes)
+
+
+def import_table(parts: Iterable[AgentRun]) -> Table:
+    """C0 as a ratio: ours, and as the paper counts."""
+    columns = (
+        _AGENT,
+        _text("figure", "figure"),
+        Column("missing", "missing"),
+        Column("total", "imports"),
+        Column("ratio", "ratio", percent),
+        Column("interval", "95 %", interval),
+        Column("repositories", "repos"),
+        Column("uncounted", "not\ncounted"),
+    )
+    rows = [
+        (part.label, name, *_import_row(ratio))
+        for part in parts
+        for name, ratio in (("ours", own_ratio(part)), ("as published", published_ratio(part)))
+        if ratio.counts or ratio.uncounted
+    ]
+    notes = ("Missing imports over all imports, by the first try at each repository; less is better.",)
+    return Table("imports", "C0: missing imports", columns, tuple(rows), notes)
+
+
+def _import_row(ratio: ImportRatio) -> tuple[Value, ...]:
+    interval = ratio.interval()
+    return ratio.missing, ratio.total, ratio.ratio, interval, len(ratio.counts), len(ratio.uncounted)
+
+
+def drop_table(parts: Iterable[AgentRun]) -> Table:
+    """What is lost from tier to tier."""
+    columns = (
+        _AGENT,
+        _text("lower", "passed"),
+        Column("passed_lower", "repos"),
+        _text("upper", "then"),
+        *_RATE,
+        Column("unjudged", "without\nverdict"),
+        Column("emulated", "emulated"),
+    )
+    rows = [
+        (
+            part.label,
+            str(one.lower),
+            one.passed_lower,
+            str(one.upper),
+            one.rate.passed,
+            one.rate.judged,
+            one.rate.share,
+            one.rate.interval,
+            one.unjudged,
+            one.rate.emulated,
+        )
+        for part in parts
+        for one in drops(part)
+        if one.passed_lower
+    ]
+    return Table("drops", "Of those that passed one tier, how many pass the next", columns, tuple(rows), (_FIRST_TRY,))
+
+
+def reliability_table(parts: Iterable[AgentRun]) -> Table:
+    """What several tries say; empty where no repository was tried twice."""
+    columns = (
+        _AGENT,
+        _TIER,
+        Column("k", "k"),
+        Column("pass_at_k", "pass@k", percent),
+        Column("pass_all_k", "pass^k", percent),
+        Column("repositories", "repos"),
+        Column("left_out", "fewer\ntries"),
+    )
+    rows = [
+        (part.label, str(tier), one.k, one.at_least_one, one.all_of_them, one.repositories, one.left_out)
+        for part in parts
+        if part.several
+        for tier in Tier
+        for one in reliability(part, tier)
+    ]
+    notes = ("Of k tries at least one passes (pass@k), all pass (pass^k); the mean over repositories with k tries.",)
+    return Table("attempts", "Several tries", columns, tuple(rows), notes)
+
+
+def claims_table(parts: Iterable[AgentRun]) -> Table:
+    """C5 as a count: false claims, ours and as most published validators would count them."""
+    columns = (
+        _AGENT,
+        Column("reports", "reports"),
+        *(Column(str(kind), str(kind)) for kind in FindingKind),
+        Column("total", "false"),
+        Column("published", "as\npublished"),
+        Column("unknown", "of these\nunknown"),
+    )
+    rows: list[tuple[Value, ...]] = []
+    for part in parts:
+        if (found := false_claims(part)).reports:
+            of_kinds = (found.by_kind[kind] for kind in FindingKind)
+            rows.append((part.label, found.reports, *of_kinds, found.total, found.published, found.unknown))
+    return Table("claims", "C5: false claims", columns, tuple(rows), (_FIRST_TRY,))
+
+
+def calibration_rows(parts: Iterable[AgentRun]) -> Table:
+    """How well agents know what they built: of what was claimed, how much held; of what was doubted, how much would."""
+    columns = (
+        _AGENT,
+        _text("claims", "claims"),
+        Column("claimed", "claimed"),
+        Column("held", "held"),
+        Column("precision", "share", percent),
+        Column("interval", "95 %", interval),
+        Column("doubted", "doubted"),
+        Column("would_hold", "would\nhold"),
+        Column("inconclusive", "inconclusive"),
+    )
+    rows = [
+        (
+            part.label,
+            name,
+            tally.claimed,
+            tally.held,
+            tally.precision,
+            tally.interval,
+            tally.doubted,
+            tally.would_hold,
+            tally.inconclusive,
+        )
+        for part in parts
+        for name, tally in Calibration.of(part.agent, (one.results.get(Tier.C5) for one in part.tries)).rows().items()
+        if tally.claimed + tally.doubted + tally.inconclusive
+    ]
+    return Table("calibration", "C5: what claims and doubts came to", columns, tuple(rows), (_EVERY_TRY,))
+
+
+def efficiency_table(parts: Iterable[AgentRun]) -> Table:
+    """What environments cost."""
+    columns = (
+        _AGENT,
+        _text("quantity", "quantity"),
+        _text("unit", "unit"),
+        Column("known", "known"),
+        Column("unknown", "unknown"),
+        Column("median", "median", figure),
+        Column("lower", "quartile 1", figure),
+        Column("upper", "quartile 3", figure),
+        Column("total", "sum", figure),
+    )
+    rows = [
+        (
+            part.label,
+            one.name,
+            one.unit or None,
+            one.known,
+            one.unknown,
+            one.median,
+            one.lower,
+            one.upper,
+            one.total,
+        )
+        for part in parts
+        for one in efficiency(part)
+        if one.known
+    ]
+    return Table("efficiency", "What environments took", columns, tuple(rows), (_EVERY_TRY,))
+
+
+def cost_table(parts: Iterable[AgentRun]) -> Table:
+    """What one pass of each tier costs; empty where no cost is known."""
+    columns = (
+        _AGENT,
+        _TIER,
+        Column("usd", "for one pass", usd),
+        Column("spent_usd", "spent", usd),
+        Column("passed", "passed"),
+        Column("tries", "tries"),
+        Column("unknown", "cost\nunknown"),
+    )
+    rows = [
+        (part.label, str(one.tier), one.usd, one.spent_usd, one.passed, one.tries, one.unknown)
+        for part in parts
+        for one in cost_per_pass(part)
+        if one.tries
+    ]
+    notes = ("All that tries of known cost spent, over those of them that passed.",)
+    return Table("cost", "US dollars for one passed tier", columns, tuple(rows), notes)

@@ -1,0 +1,230 @@
+"""The commands that say in numbers what runs came to: of one, and of two beside one another."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+from pathlib import Path
+
+from rich.console import Console
+
+from pytest_researchenv._choice import described, write_page
+from pytest_researchenv.errors import ConfigurationError
+from pytest_researchenv.model import Tier
+from pytest_researchenv.report.comparisons import paired_table, paper_table
+from pytest_researchenv.report.figures import rate_table, statistics_tables
+from pytest_researchenv.report.tables import Format, Table, as_csv, as_latex, as_markdown, as_rich, document
+from pytest_researchenv.runs.reading import read_run
+from pytest_researchenv.runs.telling import tell_damage
+from pytest_researchenv.statistics.baseline import PAPER, beside_paper, published
+from pytest_researchenv.statistics.paired import compare
+from pytest_researchenv.statistics.tries import AgentRun, agent_runs
+from pytest_researchenv.suite import find_suite, load_suite
+
+
+__all__ = ["add_commands"]
+
+_RENDER = {Format.CSV: as_csv, Format.MARKDOWN: as_markdown, Format.LATEX: as_latex}
+
+_SIDES = f"RUN, RUN:AGENT, or {PAPER}:NAME for what was published ({{known}})"
+
+_EXAMPLES = """\
+examples:
+  researchenv compare default                            all agents of a run, two by two
+  researchenv compare default:codex default:claude-opus  two agents of a run
+  researchenv compare before:codex after:codex           one agent, before and after a change
+  researchenv compare night-1:codex paper:codex          a run beside the published figures
+  researchenv compare default --format latex --output tables
+"""
+
+
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the commands."""
+    stats = commands.add_parser(
+        "stats", help="say in numbers what the agents of a run achieved: rates, drops, attempts, time, money"
+    )
+    stats.add_argument("of", metavar="RUN", nargs="?", default="default", help="RUN, or RUN:AGENT (default: default)")
+    _add_output(stats)
+    stats.set_defaults(run=_stats)
+
+    comparing = commands.add_parser(
+        "compare",
+        help="compare two agents at the same repositories, or a run with the published figures",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    known = ", ".join(published().agents)
+    comparing.add_argument("first", metavar="A", help=_SIDES.format(known=known))
+    comparing.add_argument("second", metavar="B", nargs="?", help="the same; left out: every two agents of A")
+    comparing.add_argument(
+        "--tier",
+        action="append",
+        type=_tier,
+        metavar="TIER",
+        help="only this, which the correction is for, too; may be repeated",
+    )
+    _add_output(comparing)
+    comparing.set_defaults(run=_compare)
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--results", type=Path, default=Path("researchenv-results"), metavar="FOLDER")
+    parser.add_argument(
+        "--suite", action="append", default=[], metavar="SUITE", help="folder of a suite that does not come along"
+    )
+    parser.add_argument("--table", action="append", default=[], metavar="NAME", help="only this table; may be repeated")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print JSON")
+    form.add_argument("--format", type=Format, choices=list(Format), help="print tables of this kind")
+    parser.add_argument(
+        "--output", type=Path, metavar="FOLDER", help="write each table to a file of this folder, which is made"
+    )
+
+
+def _tier(name: str) -> Tier:
+    known = {str(tier).casefold(): tier for tier in Tier}
+    if name.casefold() not in known:
+        raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(Tier)}")
+    return known[name.casefold()]
+
+
+def _stats(arguments: argparse.Namespace) -> int:
+    side = _Side.of(arguments.of)
+    if side.paper:
+        raise ConfigurationError(f"{side} is no run: `researchenv compare RUN {side}` puts a run beside it")
+    tables = statistics_tables(_parts((side,), arguments)[side])
+    _show(tables, arguments)
+    return 0
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    tiers = tuple(sorted(set(arguments.tier))) if arguments.tier else tuple(Tier)
+    sides = tuple(_Side.of(text) for text in (arguments.first, arguments.second) if text)
+    parts = _parts(sides, arguments)
+    tables = tuple(_compared(sides, parts, tiers))
+    _show(tables, arguments)
+    return 0
+
+
+# --- who is compared --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """What stands on one side of a comparison, as it was given.
+
+    Attributes:
+        run: name of the run, or `paper`.
+        agent: name of the agent; empty for all of the run.
+    """
+
+    run: str
+    agent: str
+
+    @classmethod
+    def of(cls, text: str) -> _Side:
+        """Read it."""
+        run, colon, agent = text.partition(":")
+        if not run or (colon and not agent):
+            raise ConfigurationError(f"{text!r} names nothing: give RUN, RUN:AGENT or {PAPER}:NAME")
+        return cls(run, agent)
+
+    @property
+    def paper(self) -> bool:
+        """Whether it is what was published."""
+        return self.run == PAPER and bool(self.agent)
+
+    def __str__(self) -> str:
+        return f"{self.run}:{self.agent}" if self.agent else self.run
+
+
+def _parts(sides: Iterable[_Side], arguments: argparse.Namespace) -> Mapping[_Side, tuple[AgentRun, ...]]:
+    """Read the runs, each once."""
+    wanted = {side: read_run(arguments.results / side.run) for side in sides if not side.paper}
+    for run in {run.folder: run for run in wanted.values()}.values():
+        tell_damage(run)
+    descriptions = described(arguments.suite, {suite for run in wanted.values() for suite in run.suites})
+    found = {}
+    for side, run in wanted.items():
+        parts = {part.agent: part for part in agent_runs(run, descriptions)}
+        if side.agent and side.agent not in parts:
+            raise ConfigurationError(f"the run {run.name} holds no agent {side.agent!r}; it holds: {', '.join(parts)}")
+        found[side] = (parts[side.agent],) if side.agent else tuple(parts.values())
+    return found
+
+
+def _compared(
+    sides: Sequence[_Side], parts: Mapping[_Side, tuple[AgentRun, ...]], tiers: Sequence[Tier]
+) -> Iterator[Table]:
+    runs = [side for side in sides if not side.paper]
+    papers = [side for side in sides if side.paper]
+    if not runs:
+        raise ConfigurationError(
+            f"{sides[0]} is compared with a run: name one, as in `researchenv compare RUN {sides[0]}`"
+        )
+    if papers:
+        keys = [repository.key for repository in load_suite(find_suite(published().suite)).repositories]
+        for part in parts[runs[0]]:
+            yield paper_table(beside_paper(part, papers[0].agent, repositories=keys, tiers=tiers))
+        return
+    if len(runs) == 1:
+        pairs = list(combinations(parts[runs[0]], 2))
+        if not pairs:
+            (only,) = parts[runs[0]]
+            raise ConfigurationError(
+                f"{only.label} is alone there: name another side, as in `researchenv compare {only.label} RUN:AGENT`"
+            )
+    else:
+        pairs = [(one, other) for one, other in product(parts[runs[0]], parts[runs[1]]) if one.label != other.label]
+        if not pairs:
+            raise ConfigurationError(f"{runs[0]} and {runs[1]} are the same")
+    yield rate_table({part.label: part for pair in pairs for part in pair}.values())
+    for first, second in pairs:
+        yield paired_table(compare(first, second, tiers))
+
+
+# --- what is shown ----------------------------------------------------------------------------------------
+
+
+def _show(tables: Sequence[Table], arguments: argparse.Namespace) -> None:
+    chosen = _chosen(tables, arguments.table)
+    if arguments.output:
+        for path in _write(chosen, arguments.output, arguments.format, as_json=arguments.json):
+            print(f"written: {path}")
+    elif arguments.json:
+        print(json.dumps([document(table) for table in chosen], indent=2))
+    elif arguments.format:
+        print("\n".join(_RENDER[arguments.format](table) for table in chosen), end="")
+    else:
+        console = Console(highlight=False, markup=False)
+        for table in chosen:
+            console.print(as_rich(table))
+            console.print()
+
+
+def _chosen(tables: Sequence[Table], names: Sequence[str]) -> Sequence[Table]:
+    known = dict.fromkeys(table.key for table in tables)
+    for name in names:
+        if name not in known:
+            raise ConfigurationError(f"there is no table {name!r} to show; there is: {', '.join(known)}")
+    return [table for table in tables if not names or table.key in names]
+
+
+def _write(tables: Sequence[Table], folder: Path, form: Format | None, *, as_json: bool) -> Iterator[Path]:
+    """Write each table to a file of its own; the names of several with the same key are numbered."""
+    if form is None and not as_json:
+        raise ConfigurationError(f"--output {folder} wants --json, or --format with one of {', '.join(Format)}")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(f"{folder} cannot be made: {error}; name another place") from error
+    names: dict[str, int] = {}
+    for table in tables:
+        names[table.key] = names.get(table.key, 0) + 1
+        several = sum(other.key == table.key for other in tables) > 1
+        path = folder / f"{table.key}{f'-{names[table.key]}' if several else ''}{form.suffix if form else '.json'}"
+        write_page(path, _RENDER[form](table) if form else f"{json.dumps(document(table), indent=2)}\n")
+        yield path
