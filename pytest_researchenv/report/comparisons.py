@@ -25,13 +25,13 @@ def paired_table(pair: Pair) -> Table:
         Column("first", "first", percent),
         Column("second", "second", percent),
         Column("difference", "points", points),
-        Column("only_first", "only\nfirst"),
-        Column("only_second", "only\nsecond"),
+        Column("only_first", "only\n1st"),
+        Column("only_second", "only\n2nd"),
         Column("p", "p", p_value),
-        Column("p_holm", "p, Holm", p_value),
-        Column("unpaired", "one\nonly"),
-        Column("unlike", "unlike"),
-        Column("emulated", "emulated"),
+        Column("p_holm", "Holm", p_value),
+        Column("unpaired", "one\nonly", optional=True),
+        Column("unlike", "unlike", optional=True),
+        Column("emulated", "emu-\nlated", optional=True),
     )
     rows = tuple(
         (
@@ -53,7 +53,7 @@ def paired_table(pair: Pair) -> Table:
     names = (pair.first.label, pair.second.label)
     notes = (
         f"first: {names[0]}; second: {names[1]}. Repositories that both passed or failed, by the first try of each.",
-        "p: exact McNemar test, two-sided; corrected by Holm for the tiers of this table.",
+        "p: exact McNemar test, two-sided. Holm: corrected for having looked at all tiers of this table.",
         "one only: judged for one of the two. unlike: emulated for one, or judged by other probes. Both are left out.",
     )
     return Table("compare", f"{names[0]} and {names[1]}", columns, rows, notes)
@@ -70,7 +70,7 @@ def paper_table(found: BesidePaper) -> Table:
         Column("difference", "difference", difference),
         Column("interval", "95 %", partial(interval, sign="+")),
         Column("comparable", "comparable?", numeric=False),
-        Column("lacking", "no difference, since", numeric=False),
+        Column("lacking", "no difference, since", numeric=False, optional=True),
     )
     rows = tuple(
         (
@@ -80,7 +80,7 @@ def paper_table(found: BesidePaper) -> Table:
             one.theirs,
             one.difference,
             one.interval,
-            one.caveat,
+            one.caveat.comparable,
             one.lacking or None,
         )
         for one in found.figures
@@ -88,6 +88,7 @@ def paper_table(found: BesidePaper) -> Table:
     notes = (
         f"paper: {found.name} with {theirs.model} ({baseline.source}), measured on {baseline.setting}.",
         "Other probes judged there: a difference is not one between agents.",
+        *(f"{one.tier}: {one.caveat.why}." for one in found.figures),
         "Only totals were published, so no paired test is possible; the interval of a difference is Newcombe's.",
     )
     return Table("compare", f"{found.part.label} and {PAPER}:{found.name}", columns, rows, notes)

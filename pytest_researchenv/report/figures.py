@@ -12,12 +12,13 @@ from pytest_researchenv.statistics.claims import false_claims
 from pytest_researchenv.statistics.drops import drops
 from pytest_researchenv.statistics.efficiency import cost_per_pass, efficiency
 from pytest_researchenv.statistics.imports import ImportRatio, own_ratio, published_ratio
-from pytest_researchenv.statistics.judged import ErrorKind, TierCounts, who_was_judged
+from pytest_researchenv.statistics.judged import ErrorKind, TierCounts, every_attempt, who_was_judged
 from pytest_researchenv.statistics.reliability import reliability
 from pytest_researchenv.statistics.tries import AgentRun
 
 
 __all__ = [
+    "attempt_table",
     "calibration_rows",
     "claims_table",
     "cost_table",
@@ -48,6 +49,13 @@ _RATE = (
 )
 
 
+def _named(parts: Iterable[AgentRun]) -> list[tuple[str, AgentRun]]:
+    """Each part with the agent's name, and that of the run where there are several."""
+    every = list(parts)
+    several = len({part.run for part in every}) > 1
+    return [(part.label if several else part.agent, part) for part in every]
+
+
 # --- one agent after the other ----------------------------------------------------------------------------
 
 
@@ -56,6 +64,7 @@ def statistics_tables(parts: Iterable[AgentRun]) -> tuple[Table, ...]:
     every = tuple(parts)
     tables = (
         judged_table(every),
+        attempt_table(every),
         rate_table(every),
         import_table(every),
         claims_table(every),
@@ -78,14 +87,33 @@ def judged_table(parts: Iterable[AgentRun]) -> Table:
         Column("run", "judged"),
         Column("passed", "passed"),
         Column("failed", "failed"),
-        _text("skipped", "skipped"),
-        Column("defective_upstream", "defective"),
-        _text("errors", "errors"),
-        Column("unjudged", "not asked"),
-        Column("emulated", "emulated"),
+        Column("skipped", "skipped", numeric=False, optional=True),
+        Column("defective_upstream", "defec-\ntive", optional=True),
+        Column("errors", "errors", numeric=False, optional=True),
+        Column("unjudged", "not\nasked", optional=True),
+        Column("emulated", "emu-\nlated", optional=True),
     )
-    rows = [(part.label, *_judged_row(row)) for part in parts for row in who_was_judged(part) if _asked(row)]
+    rows = [(name, *_judged_row(row)) for name, part in _named(parts) for row in who_was_judged(part) if _asked(row)]
     return Table("judged", "Who was judged", columns, tuple(rows), (_FIRST_TRY,))
+
+
+def attempt_table(parts: Iterable[AgentRun]) -> Table:
+    """What became of every attempt."""
+    columns = (
+        _AGENT,
+        Column("repositories", "repos"),
+        Column("attempts", "attempts"),
+        Column("tries", "tries"),
+        Column("broken", "errors", numeric=False, optional=True),
+        Column("superseded", "superseded", optional=True),
+    )
+    rows = tuple(
+        (name, found.repositories, found.attempts, found.tries, _counts(found.broken) or None, found.superseded)
+        for name, part in _named(parts)
+        for found in (every_attempt(part),)
+    )
+    notes = ("A try left an environment, shaped by the same inputs as the newest.",)
+    return Table("attempts", "Attempts", columns, rows, notes)
 
 
 def _asked(row: TierCounts) -> bool:
@@ -116,13 +144,13 @@ def _counts(found: Mapping[Cause, int] | Mapping[ErrorKind, int]) -> str:
 def rate_table(parts: Iterable[AgentRun]) -> Table:
     """Success rates with Wilson's interval."""
     rows = []
-    for part in parts:
+    for name, part in _named(parts):
         for row in who_was_judged(part):
             if row.run:
                 rate = row.rate
                 rows.append(
                     (
-                        part.label,
+                        name,
                         str(row.subject),
                         rate.passed,
                         rate.judged,
@@ -132,7 +160,7 @@ def rate_table(parts: Iterable[AgentRun]) -> Table:
                     )
                 )
     emulated = ("What was emulated on the CPU says nothing about CUDA.",) if any(row[-1] for row in rows) else ()
-    columns = (_AGENT, _TIER, *_RATE, Column("emulated", "emulated"))
+    columns = (_AGENT, _TIER, *_RATE, Column("emulated", "emu-\nlated", optional=True))
     notes = (_FIRST_TRY, "The interval is Wilson's.", *emulated)
     return Table("rates", "Success rates", columns, tuple(rows), notes)
 
@@ -147,12 +175,12 @@ def import_table(parts: Iterable[AgentRun]) -> Table:
         Column("ratio", "ratio", percent),
         Column("interval", "95 %", interval),
         Column("repositories", "repos"),
-        Column("uncounted", "not\ncounted"),
+        Column("uncounted", "not\ncounted", optional=True),
     )
     rows = [
-        (part.label, name, *_import_row(ratio))
-        for part in parts
-        for name, ratio in (("ours", own_ratio(part)), ("as published", published_ratio(part)))
+        (name, kind, *_import_row(ratio))
+        for name, part in _named(parts)
+        for kind, ratio in (("ours", own_ratio(part)), ("as published", published_ratio(part)))
         if ratio.counts or ratio.uncounted
     ]
     notes = ("Missing imports over all imports, by the first try at each repository; less is better.",)
@@ -172,12 +200,12 @@ def drop_table(parts: Iterable[AgentRun]) -> Table:
         Column("passed_lower", "repos"),
         _text("upper", "then"),
         *_RATE,
-        Column("unjudged", "without\nverdict"),
-        Column("emulated", "emulated"),
+        Column("unjudged", "without\nverdict", optional=True),
+        Column("emulated", "emu-\nlated", optional=True),
     )
     rows = [
         (
-            part.label,
+            name,
             str(one.lower),
             one.passed_lower,
             str(one.upper),
@@ -188,7 +216,7 @@ def drop_table(parts: Iterable[AgentRun]) -> Table:
             one.unjudged,
             one.rate.emulated,
         )
-        for part in parts
+        for name, part in _named(parts)
         for one in drops(part)
         if one.passed_lower
     ]
@@ -204,17 +232,17 @@ def reliability_table(parts: Iterable[AgentRun]) -> Table:
         Column("pass_at_k", "pass@k", percent),
         Column("pass_all_k", "pass^k", percent),
         Column("repositories", "repos"),
-        Column("left_out", "fewer\ntries"),
+        Column("left_out", "fewer\ntries", optional=True),
     )
     rows = [
-        (part.label, str(tier), one.k, one.at_least_one, one.all_of_them, one.repositories, one.left_out)
-        for part in parts
+        (name, str(tier), one.k, one.at_least_one, one.all_of_them, one.repositories, one.left_out)
+        for name, part in _named(parts)
         if part.several
         for tier in Tier
         for one in reliability(part, tier)
     ]
     notes = ("Of k tries at least one passes (pass@k), all pass (pass^k); the mean over repositories with k tries.",)
-    return Table("attempts", "Several tries", columns, tuple(rows), notes)
+    return Table("reliability", "Several tries", columns, tuple(rows), notes)
 
 
 def claims_table(parts: Iterable[AgentRun]) -> Table:
@@ -225,13 +253,13 @@ def claims_table(parts: Iterable[AgentRun]) -> Table:
         *(Column(str(kind), str(kind)) for kind in FindingKind),
         Column("total", "false"),
         Column("published", "as\npublished"),
-        Column("unknown", "of these\nunknown"),
+        Column("unknown", "of these\nunknown", optional=True),
     )
     rows: list[tuple[Value, ...]] = []
-    for part in parts:
+    for name, part in _named(parts):
         if (found := false_claims(part)).reports:
             of_kinds = (found.by_kind[kind] for kind in FindingKind)
-            rows.append((part.label, found.reports, *of_kinds, found.total, found.published, found.unknown))
+            rows.append((name, found.reports, *of_kinds, found.total, found.published, found.unknown))
     return Table("claims", "C5: false claims", columns, tuple(rows), (_FIRST_TRY,))
 
 
@@ -250,8 +278,8 @@ def calibration_rows(parts: Iterable[AgentRun]) -> Table:
     )
     rows = [
         (
-            part.label,
             name,
+            claims,
             tally.claimed,
             tally.held,
             tally.precision,
@@ -260,8 +288,8 @@ def calibration_rows(parts: Iterable[AgentRun]) -> Table:
             tally.would_hold,
             tally.inconclusive,
         )
-        for part in parts
-        for name, tally in Calibration.of(part.agent, (one.results.get(Tier.C5) for one in part.tries)).rows().items()
+        for name, part in _named(parts)
+        for claims, tally in Calibration.of(part.agent, (one.results.get(Tier.C5) for one in part.tries)).rows().items()
         if tally.claimed + tally.doubted + tally.inconclusive
     ]
     return Table("calibration", "C5: what claims and doubts came to", columns, tuple(rows), (_EVERY_TRY,))
@@ -274,7 +302,7 @@ def efficiency_table(parts: Iterable[AgentRun]) -> Table:
         _text("quantity", "quantity"),
         _text("unit", "unit"),
         Column("known", "known"),
-        Column("unknown", "unknown"),
+        Column("unknown", "unknown", optional=True),
         Column("median", "median", figure),
         Column("lower", "quartile 1", figure),
         Column("upper", "quartile 3", figure),
@@ -282,7 +310,7 @@ def efficiency_table(parts: Iterable[AgentRun]) -> Table:
     )
     rows = [
         (
-            part.label,
+            name,
             one.name,
             one.unit or None,
             one.known,
@@ -292,7 +320,7 @@ def efficiency_table(parts: Iterable[AgentRun]) -> Table:
             one.upper,
             one.total,
         )
-        for part in parts
+        for name, part in _named(parts)
         for one in efficiency(part)
         if one.known
     ]
@@ -308,11 +336,11 @@ def cost_table(parts: Iterable[AgentRun]) -> Table:
         Column("spent_usd", "spent", usd),
         Column("passed", "passed"),
         Column("tries", "tries"),
-        Column("unknown", "cost\nunknown"),
+        Column("unknown", "cost\nunknown", optional=True),
     )
     rows = [
-        (part.label, str(one.tier), one.usd, one.spent_usd, one.passed, one.tries, one.unknown)
-        for part in parts
+        (name, str(one.tier), one.usd, one.spent_usd, one.passed, one.tries, one.unknown)
+        for name, part in _named(parts)
         for one in cost_per_pass(part)
         if one.tries
     ]

@@ -9,7 +9,7 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -17,7 +17,7 @@ from pytest_researchenv.probes.lookup import printable
 
 
 if TYPE_CHECKING:
-    from rich.table import Table as RichTable
+    from rich.console import JustifyMethod, RenderableType
 
 __all__ = ["Column", "Format", "Table", "Value", "as_csv", "as_latex", "as_markdown", "as_rich", "document"]
 
@@ -28,6 +28,9 @@ Value: TypeAlias = str | int | float | tuple[float, float] | None
 _ABSENT = "-"
 
 _LONGEST = 200
+
+#: Words no longer than this are never broken in a terminal.
+_WHOLE = 20
 
 
 class Format(StrEnum):
@@ -52,12 +55,14 @@ class Column:
         heading: its name for people.
         show: makes text for people of a value that is there.
         numeric: whether it is aligned to the right.
+        optional: whether people are spared it where all its values are 0 or not there.
     """
 
     key: str
     heading: str
     show: Callable[[Any], str] = str
     numeric: bool = True
+    optional: bool = False
 
     def text(self, value: Value) -> str:
         """Any value, for people: one line."""
@@ -82,9 +87,23 @@ class Table:
     rows: tuple[tuple[Value, ...], ...]
     notes: tuple[str, ...] = ()
 
-    def texts(self) -> Iterable[list[str]]:
+    @property
+    def for_people(self) -> Table:
+        """The same without optional columns in which nothing stands."""
+        kept = [
+            index
+            for index, column in enumerate(self.columns)
+            if not column.optional or any(row[index] for row in self.rows)
+        ]
+        return replace(
+            self,
+            columns=tuple(self.columns[index] for index in kept),
+            rows=tuple(tuple(row[index] for index in kept) for row in self.rows),
+        )
+
+    def texts(self) -> list[list[str]]:
         """The rows, for people."""
-        return ([column.text(value) for column, value in zip(self.columns, row, strict=True)] for row in self.rows)
+        return [[column.text(value) for column, value in zip(self.columns, row, strict=True)] for row in self.rows]
 
 
 def document(table: Table) -> dict[str, object]:
@@ -143,19 +162,24 @@ def _csv_cells(value: Value, *, span: bool) -> list[str | int | float]:
 
 # --- Markdown ---------------------------------------------------------------------------------------------
 
-#: Every ASCII sign may stand behind a backslash (CommonMark 0.31.2, section 2.4).
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+!|~&$^\"'=:@/-])")
+#: Every ASCII sign may stand behind a backslash (CommonMark 0.31.2, section 2.4). GitHub makes links of what begins
+#: with `www.`, and formulas of what stands between dollars.
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+!|~&$^\"'=:@/-]|(?<=[wW]{3})\.)")
+
+#: What needs no escape: words and numbers.
+_PLAIN = re.compile(r"(?:(?![wW]{3}\.|_)[\w .,%-])*")
 
 
 def as_markdown(table: Table) -> str:
     """Return a table as GitHub writes it, with its title above and its notes below."""
-    headings = [column.heading.replace("\n", " ") for column in table.columns]
+    shown = table.for_people
+    headings = [column.heading.replace("\n", " ") for column in shown.columns]
     lines = [
         f"**{_markdown(table.title)}**",
         "",
         _markdown_row(headings),
-        "| " + " | ".join("---:" if column.numeric else "---" for column in table.columns) + " |",
-        *map(_markdown_row, table.texts()),
+        "| " + " | ".join("---:" if column.numeric else "---" for column in shown.columns) + " |",
+        *map(_markdown_row, shown.texts()),
     ]
     for note in table.notes:
         lines += ["", _markdown(note)]
@@ -167,8 +191,7 @@ def _markdown_row(cells: Iterable[str]) -> str:
 
 
 def _markdown(text: str) -> str:
-    """Escape what could mean something; a lone dash and dots of numbers mean nothing within a line."""
-    return text if re.fullmatch(r"[\w .,%$-]*", text) and "_" not in text else _MARKDOWN.sub(r"\\\1", text)
+    return text if _PLAIN.fullmatch(text) else _MARKDOWN.sub(r"\\\1", text)
 
 
 # --- LaTeX ------------------------------------------------------------------------------------------------
@@ -202,7 +225,8 @@ def as_latex(table: Table) -> str:
 
     It wants the package booktabs, and for some signs in names textcomp and fontenc with T1.
     """
-    columns = "".join("r" if column.numeric else "l" for column in table.columns)
+    shown = table.for_people
+    columns = "".join("r" if column.numeric else "l" for column in shown.columns)
     lines = [
         r"\begin{table}",
         rf"\caption{{{_latex(table.title)}}}",
@@ -210,9 +234,9 @@ def as_latex(table: Table) -> str:
         r"\centering",
         rf"\begin{{tabular}}{{{columns}}}",
         r"\toprule",
-        _latex_row(column.heading.replace("\n", " ") for column in table.columns),
+        _latex_row(column.heading.replace("\n", " ") for column in shown.columns),
         r"\midrule",
-        *map(_latex_row, table.texts()),
+        *map(_latex_row, shown.texts()),
         r"\bottomrule",
         r"\end{tabular}",
         *(rf"\par\footnotesize {_latex(note)}" for note in table.notes),
@@ -236,26 +260,33 @@ def _label(key: str) -> str:
 # --- the terminal -----------------------------------------------------------------------------------------
 
 
-def as_rich(table: Table) -> RichTable:
-    """Return a table for a terminal."""
+def as_rich(table: Table) -> RenderableType:
+    """Return a table for a terminal, with its notes below."""
     from rich import box  # noqa: PLC0415 - not for those who write files
+    from rich.console import Group  # noqa: PLC0415
     from rich.table import Table as RichTable  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
     shown = RichTable(
         title=Text(table.title),
         title_justify="left",
-        caption=Text("\n".join(table.notes)) if table.notes else None,
-        caption_justify="left",
         box=box.SIMPLE_HEAD,
         show_edge=False,
         pad_edge=False,
         padding=(0, 1, 0, 0),
     )
-    for column in table.columns:
+    kept = table.for_people
+    rows = kept.texts()
+    for index, column in enumerate(kept.columns):
+        words = [len(word) for text in (column.heading, *(row[index] for row in rows)) for word in text.split()]
+        justify: JustifyMethod = "right" if column.numeric else "left"
         shown.add_column(
-            column.heading, justify="right" if column.numeric else "left", overflow="fold", no_wrap=column.numeric
+            column.heading,
+            justify=justify,
+            overflow="fold",
+            no_wrap=column.numeric,
+            min_width=min(_WHOLE, max(words, default=0)),
         )
-    for row in table.texts():
+    for row in rows:
         shown.add_row(*map(Text, row))
-    return shown
+    return Group(shown, *map(Text, table.notes))

@@ -21,7 +21,17 @@ from pytest_researchenv.statistics.rates import Rate, difference_interval
 from pytest_researchenv.statistics.tries import AgentRun
 
 
-__all__ = ["PAPER", "Baseline", "BesidePaper", "FigureBeside", "Published", "beside_paper", "published", "refusals"]
+__all__ = [
+    "PAPER",
+    "Baseline",
+    "BesidePaper",
+    "Caveat",
+    "FigureBeside",
+    "Published",
+    "beside_paper",
+    "published",
+    "refusals",
+]
 
 #: What stands before the name of a published agent on the command line.
 PAPER = "paper"
@@ -52,6 +62,21 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
+class Caveat:
+    """Whether a published figure can be compared with ours.
+
+    Attributes:
+        comparable: in a word or two.
+        why: what stands between them, in one line.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    comparable: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Baseline:
     """What was published of a benchmark.
 
@@ -61,7 +86,7 @@ class Baseline:
         repositories: how many those are.
         setting: what it was measured on.
         denominators: tier → repositories to which it applies; of C0, imports.
-        caveats: tier → whether the figure can be compared with ours, in one line.
+        caveats: tier → whether the figure can be compared with ours.
         agents: name → what was published of it.
     """
 
@@ -72,7 +97,7 @@ class Baseline:
     repositories: int
     setting: str
     denominators: dict[Tier, int]
-    caveats: dict[Tier, str]
+    caveats: dict[Tier, Caveat]
     agents: dict[str, Published]
 
     def agent(self, name: str) -> Published:
@@ -111,7 +136,7 @@ class FigureBeside:
         ours: the figure; None where there is none. Of C0 the ratio of missing imports, of C5 false claims, as most
             published validators would count them; otherwise the success rate.
         theirs: the published figure.
-        caveat: whether they can be compared, in one line.
+        caveat: whether they can be compared.
         our_rate: successes that ours is made of; None in C0 and C5.
         their_rate: likewise.
         lacking: why no difference is told; empty where one is.
@@ -120,7 +145,7 @@ class FigureBeside:
     tier: Tier
     ours: float | int | None
     theirs: float | int
-    caveat: str
+    caveat: Caveat
     our_rate: Rate | None = None
     their_rate: Rate | None = None
     lacking: str = ""

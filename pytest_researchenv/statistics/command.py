@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 from pathlib import Path
+from typing import NamedTuple
 
 from rich.console import Console
 
@@ -17,7 +18,7 @@ from pytest_researchenv.model import Tier
 from pytest_researchenv.report.comparisons import paired_table, paper_table
 from pytest_researchenv.report.figures import rate_table, statistics_tables
 from pytest_researchenv.report.tables import Format, Table, as_csv, as_latex, as_markdown, as_rich, document
-from pytest_researchenv.runs.reading import read_run
+from pytest_researchenv.runs.reading import read_runs
 from pytest_researchenv.runs.telling import tell_damage
 from pytest_researchenv.statistics.baseline import PAPER, beside_paper, published
 from pytest_researchenv.statistics.paired import compare
@@ -73,7 +74,11 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def _add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--results", type=Path, default=Path("researchenv-results"), metavar="FOLDER")
     parser.add_argument(
-        "--suite", action="append", default=[], metavar="SUITE", help="folder of a suite that does not come along"
+        "--suite",
+        action="append",
+        default=[],
+        metavar="SUITE",
+        help="folder of a suite that does not come with this package",
     )
     parser.add_argument("--table", action="append", default=[], metavar="NAME", help="only this table; may be repeated")
     form = parser.add_mutually_exclusive_group()
@@ -95,17 +100,16 @@ def _stats(arguments: argparse.Namespace) -> int:
     side = _Side.of(arguments.of)
     if side.paper:
         raise ConfigurationError(f"{side} is no run: `researchenv compare RUN {side}` puts a run beside it")
-    tables = statistics_tables(_parts((side,), arguments)[side])
-    _show(tables, arguments)
+    read = _read((side,), arguments)
+    _show(statistics_tables(read.parts[side]), arguments, read.damage)
     return 0
 
 
 def _compare(arguments: argparse.Namespace) -> int:
     tiers = tuple(sorted(set(arguments.tier))) if arguments.tier else tuple(Tier)
     sides = tuple(_Side.of(text) for text in (arguments.first, arguments.second) if text)
-    parts = _parts(sides, arguments)
-    tables = tuple(_compared(sides, parts, tiers))
-    _show(tables, arguments)
+    read = _read(sides, arguments)
+    _show(tuple(_compared(sides, read.parts, tiers)), arguments, read.damage)
     return 0
 
 
@@ -141,19 +145,28 @@ class _Side:
         return f"{self.run}:{self.agent}" if self.agent else self.run
 
 
-def _parts(sides: Iterable[_Side], arguments: argparse.Namespace) -> Mapping[_Side, tuple[AgentRun, ...]]:
+class _Read(NamedTuple):
+    """What was read: side → the agents that stand there; and what could not be."""
+
+    parts: Mapping[_Side, tuple[AgentRun, ...]]
+    damage: tuple[str, ...]
+
+
+def _read(sides: Iterable[_Side], arguments: argparse.Namespace) -> _Read:
     """Read the runs, each once."""
-    wanted = {side: read_run(arguments.results / side.run) for side in sides if not side.paper}
-    for run in {run.folder: run for run in wanted.values()}.values():
+    wanted = [side for side in sides if not side.paper]
+    runs = {run.name: run for run in read_runs(arguments.results, (side.run for side in wanted))}
+    for run in runs.values():
         tell_damage(run)
-    descriptions = described(arguments.suite, {suite for run in wanted.values() for suite in run.suites})
+    descriptions = described(arguments.suite, {suite for run in runs.values() for suite in run.suites})
     found = {}
-    for side, run in wanted.items():
+    for side in wanted:
+        run = runs[side.run]
         parts = {part.agent: part for part in agent_runs(run, descriptions)}
         if side.agent and side.agent not in parts:
             raise ConfigurationError(f"the run {run.name} holds no agent {side.agent!r}; it holds: {', '.join(parts)}")
         found[side] = (parts[side.agent],) if side.agent else tuple(parts.values())
-    return found
+    return _Read(found, tuple(str(damage) for run in runs.values() for damage in run.damage))
 
 
 def _compared(
@@ -189,13 +202,13 @@ def _compared(
 # --- what is shown ----------------------------------------------------------------------------------------
 
 
-def _show(tables: Sequence[Table], arguments: argparse.Namespace) -> None:
+def _show(tables: Sequence[Table], arguments: argparse.Namespace, damage: Sequence[str]) -> None:
     chosen = _chosen(tables, arguments.table)
     if arguments.output:
         for path in _write(chosen, arguments.output, arguments.format, as_json=arguments.json):
             print(f"written: {path}")
     elif arguments.json:
-        print(json.dumps([document(table) for table in chosen], indent=2))
+        print(json.dumps({"tables": [document(table) for table in chosen], "damaged": list(damage)}, indent=2))
     elif arguments.format:
         print("\n".join(_RENDER[arguments.format](table) for table in chosen), end="")
     else:

@@ -28,10 +28,10 @@ class Quantity:
     of: Callable[[Environment], float | None]
 
 
-def _recorded(*names: str) -> Callable[[Environment], float | None]:
+def _recorded(*names: str, scale: float = 1.0) -> Callable[[Environment], float | None]:
     def of(environment: Environment) -> float | None:
         found = [environment.telemetry.get(name) for name in names]
-        return None if None in found else fsum(value for value in found if value is not None)
+        return None if None in found else scale * fsum(value for value in found if value is not None)
 
     return of
 
@@ -44,7 +44,7 @@ QUANTITIES = (
     Quantity("tokens", "", _recorded("tokens_in", "tokens_out")),
     Quantity("tokens out", "", _recorded("tokens_out")),
     Quantity("cost", "USD", _recorded("cost_usd")),
-    Quantity("added image size", "bytes", _recorded("added_image_bytes")),
+    Quantity("added image size", "MB", _recorded("added_image_bytes", scale=1e-6)),
 )
 
 

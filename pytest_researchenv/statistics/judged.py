@@ -15,7 +15,7 @@ from pytest_researchenv.statistics.rates import Rate
 from pytest_researchenv.statistics.tries import AgentRun, Tries
 
 
-__all__ = ["ErrorKind", "TierCounts", "error_kind", "who_was_judged"]
+__all__ = ["AttemptCounts", "ErrorKind", "TierCounts", "error_kind", "every_attempt", "who_was_judged"]
 
 _PROVIDER = re.compile(rf"the model could not be had.*?: ({'|'.join(Outcome)})\b|.* is asked no more in this session")
 
@@ -81,6 +81,34 @@ class TierCounts:
     def rate(self) -> Rate:
         """The success rate: errors and skips never enter it."""
         return Rate(self.passed, self.run, self.emulated)
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptCounts:
+    """What became of every attempt of an agent: `attempts == tries + all broken + superseded`.
+
+    Attributes:
+        repositories: how many it tried.
+        attempts: how often in all.
+        tries: attempts that count (`statistics.tries`).
+        broken: why attempts left no environment → how many.
+        superseded: attempts that other inputs shaped than the newest.
+    """
+
+    repositories: int
+    attempts: int
+    tries: int
+    broken: Mapping[ErrorKind, int]
+    superseded: int
+
+
+def every_attempt(part: AgentRun) -> AttemptCounts:
+    """Count every attempt of an agent, whether or not anything else counts it."""
+    kinds = Counter(error_kind(attempt) for one in part.repositories for attempt in one.broken)
+    tries = sum(len(one.tries) for one in part.repositories)
+    superseded = sum(len(one.superseded) for one in part.repositories)
+    broken = {kind: kinds[kind] for kind in ErrorKind if kinds[kind]}
+    return AttemptCounts(len(part.repositories), tries + kinds.total() + superseded, tries, broken, superseded)
 
 
 def who_was_judged(part: AgentRun) -> tuple[TierCounts, ...]:

@@ -183,7 +183,7 @@ def test_several_runs_are_read_each_once(run: Path) -> None:
 
 def test_a_run_that_is_not_there_or_empty_is_an_error(tmp_path: Path) -> None:
     """The message says where it was looked for."""
-    with pytest.raises(ConfigurationError, match="no run in .*other.*--results"):
+    with pytest.raises(ConfigurationError, match=r"no run in .*other.*--results"):
         read_run(tmp_path / "other")
     (tmp_path / "empty").mkdir()
     with pytest.raises(ConfigurationError, match="holds no attempt"):

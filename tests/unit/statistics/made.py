@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from pytest_researchenv.model import Cause, Environment, EnvironmentKey, Tier, TierResult, Verdict
 from pytest_researchenv.runs.values import AttemptRecord, Run, Subject
 from pytest_researchenv.statistics.tries import AgentRun, agent_runs
+from pytest_researchenv.store import Store
 
 
-__all__ = ["attempt", "part", "result", "run", "verdicts"]
+__all__ = ["attempt", "part", "result", "run", "verdicts", "write"]
 
 _LETTERS = {"p": Verdict.PASSED, "f": Verdict.FAILED, "e": Verdict.ERROR, "s": Verdict.SKIPPED}
 
@@ -58,6 +60,20 @@ def attempt(
 def run(attempts: Iterable[AttemptRecord]) -> Run:
     """A run with these attempts."""
     return Run("run", Path(), tuple(attempts))
+
+
+def write(results: Path, attempts: Iterable[AttemptRecord], *, name: str = "run") -> None:
+    """Record attempts on disk, each as the next of its agent at its repository."""
+    store = Store(results, name)
+    for one in attempts:
+        begun = store.begin(one.key.agent, one.key.repository, one.session)
+        if one.error:
+            begun.save_error(one.error)
+        if one.environment:
+            begun.save_environment(replace(one.environment, key=begun.key))
+        for tier, found in one.results.items():
+            log = begun.next_log(tier)
+            begun.save_result(log, found)
 
 
 def part(*attempts: AttemptRecord) -> AgentRun:

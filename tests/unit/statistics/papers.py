@@ -36,8 +36,8 @@ def as_published(name: str, *, seed: int = 0) -> list[AttemptRecord]:
     for key, (lost, total) in _spread(missing, choose).items():
         found[key][Tier.C0] = result(Tier.C0, "f" if lost else "p", published_ratio=f"{lost}/{total}")
     liars = choose.choices(list(found), k=figures.false_claims)
-    for key in found:
-        found[key][Tier.C5] = _c5(liars.count(key))
+    for key, results in found.items():
+        results[Tier.C5] = _c5(liars.count(key))
     return [attempt(key, results, agent=name) for key, results in found.items()]
 
 

@@ -18,8 +18,8 @@ from tests.unit.statistics.made import attempt, result, run
 from tests.unit.statistics.papers import as_published, benchmark
 
 
-#: Agent → percentages of C0 (missing imports) and of C1 to C4 (passed), and the hallucinations of C5, worked out by hand
-#: from the totals of the paper's main table.
+#: Agent → percentages of C0 (missing imports) and of C1 to C4 (passed), and the hallucinations of C5, worked out by
+#: hand from the totals of the paper's main table.
 PERCENT = {
     "codex": (23.6, 58.6, 79.5, 44.2, 34.4, 4),
     "claude-code-glm": (26.6, 55.2, 90.9, 48.8, 37.5, 18),

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from pytest_researchenv.gateway.protocol import Outcome
 from pytest_researchenv.model import Cause, Examination, PathSource, Repository, Tier, TierResult, TierSpec, Verdict
 from pytest_researchenv.runs.values import SUBJECTS, AttemptRecord, Damage
-from pytest_researchenv.statistics.judged import ErrorKind, TierCounts, error_kind, who_was_judged
+from pytest_researchenv.statistics.judged import (
+    AttemptCounts,
+    ErrorKind,
+    TierCounts,
+    error_kind,
+    every_attempt,
+    who_was_judged,
+)
 from pytest_researchenv.statistics.tries import AgentRun, agent_runs
 from tests.unit.statistics.made import attempt, part, result, run
 
@@ -149,3 +156,18 @@ def test_no_outcome_is_called_as_another_is() -> None:
     words = [*Verdict, *Cause, *ErrorKind]
 
     assert len({str(word) for word in words}) == len(words)
+
+
+def test_every_attempt_is_counted() -> None:
+    """Tries, those that broke, and those that a change made obsolete."""
+    found = every_attempt(
+        part(
+            attempt("s/1", "p", number=1, inputs="old"),
+            attempt("s/1", "p", number=2),
+            attempt("s/1", number=3, inputs=None, error="disk full"),
+            attempt("s/1", "f", number=4),
+            attempt("s/2", inputs=None),
+        )
+    )
+
+    assert found == AttemptCounts(2, 5, 2, {ErrorKind.BUILDING: 1, ErrorKind.UNFINISHED: 1}, 1)

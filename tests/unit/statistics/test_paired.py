@@ -130,7 +130,7 @@ def test_a_verdict_on_the_cpu_is_no_match_for_one_on_devices() -> None:
     ],
 )
 def test_what_was_judged_by_other_rules_is_no_pair(changes: dict[str, object], pairs: int) -> None:
-    """Another suite may have the same probe, and another accelerator the same suite; not neither, and no other limit."""
+    """Another suite may have the same probe, and another accelerator the same suite; one of both must be the same."""
     one: dict[Subject, TierResult] = verdicts("p")
     other: dict[Subject, TierResult] = {Tier.C0: replace(one[Tier.C0], **changes)}  # type: ignore[arg-type]
 

@@ -69,9 +69,11 @@ def test_every_repository_counts_the_same_and_errors_are_no_tries() -> None:
         Tier.C0,
     )
 
-    assert found[0] == Reliability(Tier.C0, 1, pytest.approx(0.5), pytest.approx(0.5), 3, 0)
-    assert found[1] == Reliability(Tier.C0, 2, pytest.approx(1.0), pytest.approx(0.5), 2, 1)
-    assert found[2] == Reliability(Tier.C0, 3, pytest.approx(1.0), pytest.approx(1.0), 1, 2)
+    assert found == (
+        Reliability(Tier.C0, 1, 0.5, 0.5, 3, 0),
+        Reliability(Tier.C0, 2, 1.0, 0.5, 2, 1),
+        Reliability(Tier.C0, 3, 1.0, 1.0, 1, 2),
+    )
 
 
 def test_without_a_verdict_there_is_nothing_to_say() -> None:
