@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 
 from pytest_researchenv.model import Tier
@@ -54,9 +55,16 @@ def paired_table(pair: Pair) -> Table:
     notes = (
         f"first: {names[0]}; second: {names[1]}. Repositories that both passed or failed, by the first try of each.",
         "p: exact McNemar test, two-sided. Holm: corrected for having looked at all tiers of this table.",
-        "one only: judged for one of the two. unlike: emulated for one, or judged by other probes. Both are left out.",
+        *_left_out(pair),
     )
     return Table("compare", f"{names[0]} and {names[1]}", columns, rows, notes)
+
+
+def _left_out(pair: Pair) -> Iterator[str]:
+    if any(one.unpaired for one in pair.tiers):
+        yield "one only: only one of the two has a verdict there. Left out."
+    if any(one.unlike for one in pair.tiers):
+        yield "unlike: emulated for one of the two alone, or judged by other probes or settings. Left out."
 
 
 def paper_table(found: BesidePaper) -> Table:

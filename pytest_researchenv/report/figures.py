@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from pytest_researchenv.model import Cause, FindingKind, Tier
 from pytest_researchenv.report.calibration import Calibration
 from pytest_researchenv.report.showing import figure, interval, percent, usd
 from pytest_researchenv.report.tables import Column, Table, Value
+from pytest_researchenv.runs.values import SUBJECTS, Subject
 from pytest_researchenv.statistics.claims import false_claims
 from pytest_researchenv.statistics.drops import drops
 from pytest_researchenv.statistics.efficiency import cost_per_pass, efficiency
@@ -93,7 +94,12 @@ def judged_table(parts: Iterable[AgentRun]) -> Table:
         Column("unjudged", "not\nasked", optional=True),
         Column("emulated", "emu-\nlated", optional=True),
     )
-    rows = [(name, *_judged_row(row)) for name, part in _named(parts) for row in who_was_judged(part) if _asked(row)]
+    rows = [
+        (name, *_judged_row(row))
+        for name, part in _named(parts)
+        for row in who_was_judged(part)
+        if _asked(part, row.subject)
+    ]
     return Table("judged", "Who was judged", columns, tuple(rows), (_FIRST_TRY,))
 
 
@@ -116,9 +122,9 @@ def attempt_table(parts: Iterable[AgentRun]) -> Table:
     return Table("attempts", "Attempts", columns, rows, notes)
 
 
-def _asked(row: TierCounts) -> bool:
-    """Whether there is anything to tell: the audit is not asked for in every session."""
-    return isinstance(row.subject, Tier) or row.unjudged < row.repositories
+def _asked(part: AgentRun, subject: Subject) -> bool:
+    """Whether anybody asked: the audit is no tier, and not of every session."""
+    return isinstance(subject, Tier) or any(subject in attempt.times for attempt in part.tries)
 
 
 def _judged_row(row: TierCounts) -> tuple[Value, ...]:
@@ -141,12 +147,12 @@ def _counts(found: Mapping[Cause, int] | Mapping[ErrorKind, int]) -> str:
     return ", ".join(f"{count} {why}" for why, count in found.items())
 
 
-def rate_table(parts: Iterable[AgentRun]) -> Table:
+def rate_table(parts: Iterable[AgentRun], subjects: Collection[Subject] = SUBJECTS) -> Table:
     """Success rates with Wilson's interval."""
     rows = []
     for name, part in _named(parts):
         for row in who_was_judged(part):
-            if row.run:
+            if row.run and row.subject in subjects:
                 rate = row.rate
                 rows.append(
                     (
@@ -188,8 +194,9 @@ def import_table(parts: Iterable[AgentRun]) -> Table:
 
 
 def _import_row(ratio: ImportRatio) -> tuple[Value, ...]:
-    interval = ratio.interval()
-    return ratio.missing, ratio.total, ratio.ratio, interval, len(ratio.counts), len(ratio.uncounted)
+    counted, uncounted = len(ratio.counts), len(ratio.uncounted)
+    figures = (ratio.missing, ratio.total, ratio.ratio, ratio.interval()) if counted else (None,) * 4
+    return (*figures, counted, uncounted)
 
 
 def drop_table(parts: Iterable[AgentRun]) -> Table:

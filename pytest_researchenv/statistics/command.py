@@ -194,7 +194,7 @@ def _compared(
         pairs = [(one, other) for one, other in product(parts[runs[0]], parts[runs[1]]) if one.label != other.label]
         if not pairs:
             raise ConfigurationError(f"{runs[0]} and {runs[1]} are the same")
-    yield rate_table({part.label: part for pair in pairs for part in pair}.values())
+    yield rate_table({part.label: part for pair in pairs for part in pair}.values(), tiers)
     for first, second in pairs:
         yield paired_table(compare(first, second, tiers))
 
