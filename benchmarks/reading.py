@@ -32,6 +32,7 @@ from pytest_researchenv.model import (
 )
 from pytest_researchenv.report.figures import statistics_tables
 from pytest_researchenv.runs.reading import read_run
+from pytest_researchenv.statistics.agent import AgentStatistics
 from pytest_researchenv.statistics.tries import agent_runs
 
 
@@ -142,7 +143,7 @@ def main() -> None:
         count = make(root, **vars(arguments))
         seconds, run = best(lambda: read_run(root))
         print(f"read: {count} results of {len(run.attempts)} attempts in {seconds:.2f} s")
-        seconds, tables = best(lambda: statistics_tables(agent_runs(run)))
+        seconds, tables = best(lambda: statistics_tables(map(AgentStatistics.of, agent_runs(run))))
         print(f"worked out: {len(tables)} tables, {sum(len(table.rows) for table in tables)} rows in {seconds:.2f} s")
         tracemalloc.start()
         kept = read_run(root)

@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from pytest_researchenv.model import Cause, FindingKind, Tier
-from pytest_researchenv.report.calibration import Calibration
 from pytest_researchenv.report.showing import figure, interval, percent, usd
 from pytest_researchenv.report.tables import Column, Table, Value
 from pytest_researchenv.runs.values import SUBJECTS, Subject
-from pytest_researchenv.statistics.claims import false_claims
-from pytest_researchenv.statistics.drops import drops
-from pytest_researchenv.statistics.efficiency import cost_per_pass, efficiency
-from pytest_researchenv.statistics.imports import ImportRatio, own_ratio, published_ratio
-from pytest_researchenv.statistics.judged import ErrorKind, TierCounts, every_attempt, who_was_judged
-from pytest_researchenv.statistics.reliability import reliability
+from pytest_researchenv.statistics.agent import AgentStatistics
+from pytest_researchenv.statistics.imports import ImportRatio
+from pytest_researchenv.statistics.judged import ErrorKind, TierCounts
 from pytest_researchenv.statistics.tries import AgentRun
 
 
@@ -50,19 +46,19 @@ _RATE = (
 )
 
 
-def _named(parts: Iterable[AgentRun]) -> list[tuple[str, AgentRun]]:
+def _named(agents: Iterable[AgentStatistics]) -> list[tuple[str, AgentStatistics]]:
     """Each part with the agent's name, and that of the run where there are several."""
-    every = list(parts)
-    several = len({part.run for part in every}) > 1
-    return [(part.label if several else part.agent, part) for part in every]
+    every = list(agents)
+    several = len({one.part.run for one in every}) > 1
+    return [(one.part.label if several else one.part.agent, one) for one in every]
 
 
 # --- one agent after the other ----------------------------------------------------------------------------
 
 
-def statistics_tables(parts: Iterable[AgentRun]) -> tuple[Table, ...]:
+def statistics_tables(agents: Iterable[AgentStatistics]) -> tuple[Table, ...]:
     """Return everything that is said of agents without comparing them."""
-    every = tuple(parts)
+    every = tuple(agents)
     tables = (
         judged_table(every),
         attempt_table(every),
@@ -78,7 +74,7 @@ def statistics_tables(parts: Iterable[AgentRun]) -> tuple[Table, ...]:
     return tuple(table for table in tables if table.rows)
 
 
-def judged_table(parts: Iterable[AgentRun]) -> Table:
+def judged_table(agents: Iterable[AgentStatistics]) -> Table:
     """Who was judged."""
     columns = (
         _AGENT,
@@ -96,14 +92,14 @@ def judged_table(parts: Iterable[AgentRun]) -> Table:
     )
     rows = [
         (name, *_judged_row(row))
-        for name, part in _named(parts)
-        for row in who_was_judged(part)
-        if _asked(part, row.subject)
+        for name, agent in _named(agents)
+        for row in agent.judged.values()
+        if _asked(agent.part, row.subject)
     ]
     return Table("judged", "Who was judged", columns, tuple(rows), (_FIRST_TRY,))
 
 
-def attempt_table(parts: Iterable[AgentRun]) -> Table:
+def attempt_table(agents: Iterable[AgentStatistics]) -> Table:
     """What became of every attempt."""
     columns = (
         _AGENT,
@@ -114,9 +110,9 @@ def attempt_table(parts: Iterable[AgentRun]) -> Table:
         Column("superseded", "superseded", optional=True),
     )
     rows = tuple(
-        (name, found.repositories, found.attempts, found.tries, _counts(found.broken) or None, found.superseded)
-        for name, part in _named(parts)
-        for found in (every_attempt(part),)
+        (name, one.repositories, one.attempts, one.tries, _counts(one.broken) or None, one.superseded)
+        for name, agent in _named(agents)
+        for one in (agent.attempts,)
     )
     notes = ("A try left an environment, shaped by the same inputs as the newest.",)
     return Table("attempts", "Attempts", columns, rows, notes)
@@ -147,11 +143,11 @@ def _counts(found: Mapping[Cause, int] | Mapping[ErrorKind, int]) -> str:
     return ", ".join(f"{count} {why}" for why, count in found.items())
 
 
-def rate_table(parts: Iterable[AgentRun], subjects: Collection[Subject] = SUBJECTS) -> Table:
+def rate_table(agents: Iterable[AgentStatistics], subjects: Collection[Subject] = SUBJECTS) -> Table:
     """Success rates with Wilson's interval."""
     rows = []
-    for name, part in _named(parts):
-        for row in who_was_judged(part):
+    for name, agent in _named(agents):
+        for row in agent.judged.values():
             if row.run and row.subject in subjects:
                 rate = row.rate
                 rows.append(
@@ -171,7 +167,7 @@ def rate_table(parts: Iterable[AgentRun], subjects: Collection[Subject] = SUBJEC
     return Table("rates", "Success rates", columns, tuple(rows), notes)
 
 
-def import_table(parts: Iterable[AgentRun]) -> Table:
+def import_table(agents: Iterable[AgentStatistics]) -> Table:
     """C0 as a ratio: ours, and as the paper counts."""
     columns = (
         _AGENT,
@@ -185,8 +181,8 @@ def import_table(parts: Iterable[AgentRun]) -> Table:
     )
     rows = [
         (name, kind, *_import_row(ratio))
-        for name, part in _named(parts)
-        for kind, ratio in (("ours", own_ratio(part)), ("as published", published_ratio(part)))
+        for name, agent in _named(agents)
+        for kind, ratio in (("ours", agent.own_imports), ("as published", agent.published_imports))
         if ratio.counts or ratio.uncounted
     ]
     notes = ("Missing imports over all imports, by the first try at each repository; less is better.",)
@@ -199,7 +195,7 @@ def _import_row(ratio: ImportRatio) -> tuple[Value, ...]:
     return (*figures, counted, uncounted)
 
 
-def drop_table(parts: Iterable[AgentRun]) -> Table:
+def drop_table(agents: Iterable[AgentStatistics]) -> Table:
     """What is lost from tier to tier."""
     columns = (
         _AGENT,
@@ -223,14 +219,14 @@ def drop_table(parts: Iterable[AgentRun]) -> Table:
             one.unjudged,
             one.rate.emulated,
         )
-        for name, part in _named(parts)
-        for one in drops(part)
+        for name, agent in _named(agents)
+        for one in agent.drops
         if one.passed_lower
     ]
     return Table("drops", "Of those that passed one tier, how many pass the next", columns, tuple(rows), (_FIRST_TRY,))
 
 
-def reliability_table(parts: Iterable[AgentRun]) -> Table:
+def reliability_table(agents: Iterable[AgentStatistics]) -> Table:
     """What several tries say; empty where no repository was tried twice."""
     columns = (
         _AGENT,
@@ -243,16 +239,16 @@ def reliability_table(parts: Iterable[AgentRun]) -> Table:
     )
     rows = [
         (name, str(tier), one.k, one.at_least_one, one.all_of_them, one.repositories, one.left_out)
-        for name, part in _named(parts)
-        if part.several
+        for name, agent in _named(agents)
+        if agent.part.several
         for tier in Tier
-        for one in reliability(part, tier)
+        for one in agent.reliability[tier]
     ]
     notes = ("Of k tries at least one passes (pass@k), all pass (pass^k); the mean over repositories with k tries.",)
     return Table("reliability", "Several tries", columns, tuple(rows), notes)
 
 
-def claims_table(parts: Iterable[AgentRun]) -> Table:
+def claims_table(agents: Iterable[AgentStatistics]) -> Table:
     """C5 as a count: false claims, ours and as most published validators would count them."""
     columns = (
         _AGENT,
@@ -263,14 +259,14 @@ def claims_table(parts: Iterable[AgentRun]) -> Table:
         Column("unknown", "of these\nunknown", optional=True),
     )
     rows: list[tuple[Value, ...]] = []
-    for name, part in _named(parts):
-        if (found := false_claims(part)).reports:
-            of_kinds = (found.by_kind[kind] for kind in FindingKind)
-            rows.append((name, found.reports, *of_kinds, found.total, found.published, found.unknown))
+    for name, agent in _named(agents):
+        if (claims := agent.claims).reports:
+            of_kinds = (claims.by_kind[kind] for kind in FindingKind)
+            rows.append((name, claims.reports, *of_kinds, claims.total, claims.published, claims.unknown))
     return Table("claims", "C5: false claims", columns, tuple(rows), (_FIRST_TRY,))
 
 
-def calibration_rows(parts: Iterable[AgentRun]) -> Table:
+def calibration_rows(agents: Iterable[AgentStatistics]) -> Table:
     """How well agents know what they built: of what was claimed, how much held; of what was doubted, how much would."""
     columns = (
         _AGENT,
@@ -295,14 +291,14 @@ def calibration_rows(parts: Iterable[AgentRun]) -> Table:
             tally.would_hold,
             tally.inconclusive,
         )
-        for name, part in _named(parts)
-        for claims, tally in Calibration.of(part.agent, (one.results.get(Tier.C5) for one in part.tries)).rows().items()
+        for name, agent in _named(agents)
+        for claims, tally in agent.calibration.rows().items()
         if tally.claimed + tally.doubted + tally.inconclusive
     ]
     return Table("calibration", "C5: what claims and doubts came to", columns, tuple(rows), (_EVERY_TRY,))
 
 
-def efficiency_table(parts: Iterable[AgentRun]) -> Table:
+def efficiency_table(agents: Iterable[AgentStatistics]) -> Table:
     """What environments cost."""
     columns = (
         _AGENT,
@@ -327,14 +323,14 @@ def efficiency_table(parts: Iterable[AgentRun]) -> Table:
             one.upper,
             one.total,
         )
-        for name, part in _named(parts)
-        for one in efficiency(part)
+        for name, agent in _named(agents)
+        for one in agent.efficiency
         if one.known
     ]
     return Table("efficiency", "What environments took", columns, tuple(rows), (_EVERY_TRY,))
 
 
-def cost_table(parts: Iterable[AgentRun]) -> Table:
+def cost_table(agents: Iterable[AgentStatistics]) -> Table:
     """What one pass of each tier costs; empty where no cost is known."""
     columns = (
         _AGENT,
@@ -347,8 +343,8 @@ def cost_table(parts: Iterable[AgentRun]) -> Table:
     )
     rows = [
         (name, str(one.tier), one.usd, one.spent_usd, one.passed, one.tries, one.unknown)
-        for name, part in _named(parts)
-        for one in cost_per_pass(part)
+        for name, agent in _named(agents)
+        for one in agent.cost
         if one.tries
     ]
     notes = ("All that tries of known cost spent, over those of them that passed.",)

@@ -20,6 +20,7 @@ from pytest_researchenv.report.figures import rate_table, statistics_tables
 from pytest_researchenv.report.tables import Format, Table, as_csv, as_latex, as_markdown, as_rich, document
 from pytest_researchenv.runs.reading import read_runs
 from pytest_researchenv.runs.telling import tell_damage
+from pytest_researchenv.statistics.agent import AgentStatistics
 from pytest_researchenv.statistics.baseline import PAPER, beside_paper, published
 from pytest_researchenv.statistics.paired import compare
 from pytest_researchenv.statistics.tries import AgentRun, agent_runs
@@ -101,7 +102,7 @@ def _stats(arguments: argparse.Namespace) -> int:
     if side.paper:
         raise ConfigurationError(f"{side} is no run: `researchenv compare RUN {side}` puts a run beside it")
     read = _read((side,), arguments)
-    _show(statistics_tables(read.parts[side]), arguments, read.damage)
+    _show(statistics_tables(map(AgentStatistics.of, read.parts[side])), arguments, read.damage)
     return 0
 
 
@@ -194,7 +195,8 @@ def _compared(
         pairs = [(one, other) for one, other in product(parts[runs[0]], parts[runs[1]]) if one.label != other.label]
         if not pairs:
             raise ConfigurationError(f"{runs[0]} and {runs[1]} are the same")
-    yield rate_table({part.label: part for pair in pairs for part in pair}.values(), tiers)
+    every = {part.label: AgentStatistics.of(part) for pair in pairs for part in pair}
+    yield rate_table(every.values(), tiers)
     for first, second in pairs:
         yield paired_table(compare(first, second, tiers))
 

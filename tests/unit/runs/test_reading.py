@@ -149,6 +149,14 @@ def test_what_is_no_record_is_passed_over(run: Path) -> None:
     assert read_run(run) == before
 
 
+def test_attempts_are_in_order_of_their_numbers(tmp_path: Path) -> None:
+    """Not of their names; a name that is no number is none."""
+    for name in ("attempt-1000", "attempt-002", "attempt-999", "attempt-1", "attempt-x01"):
+        (tmp_path / "run" / "agent" / "suite" / "one" / name).mkdir(parents=True)
+
+    assert [attempt.key.attempt for attempt in read_run(tmp_path / "run").attempts] == [2, 999, 1000]
+
+
 def test_a_record_that_cannot_be_opened_is_named(run: Path) -> None:
     """A folder in its place, say."""
     path = run / "codex" / "suite" / "two" / "attempt-001" / "environment.json"

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,7 +50,7 @@ class Command:
         printed = self._capsys.readouterr()
         return printed.err if code else printed.out
 
-    def tables(self, *arguments: str) -> dict[str, list[dict[str, object]]]:
+    def tables(self, *arguments: str) -> dict[str, list[dict[str, Any]]]:
         """Return the rows of each table."""
         found = json.loads(self(*arguments, "--json"))
         return {table["table"]: table["rows"] for table in found["tables"]}
@@ -94,6 +95,20 @@ def test_a_suites_description_says_where_a_tier_does_not_apply(command: Command)
     (c4,) = (row for row in command.tables("stats", "paper-like")["judged"] if row["tier"] == "C4")
 
     assert (c4["repositories"], c4["applicable"], c4["run"], c4["unjudged"]) == (44, 32, 32, 0)
+
+
+def test_imports_claims_and_calibration_are_told_as_the_paper_counts_them(command: Command) -> None:
+    """NexAU's totals: 25.3 % of 2858 imports missing, 16 false claims."""
+    tables = command.tables("stats", "paper-like")
+
+    (published,) = (row for row in tables["imports"] if row["figure"] == "as published")
+    assert (published["missing"], published["total"], published["repositories"]) == (723, 2858, 44)
+    low, high = published["interval"]
+    assert low < 723 / 2858 < high
+    (own,) = (row for row in tables["imports"] if row["figure"] == "ours")
+    assert (own["missing"], own["ratio"], own["uncounted"]) == (None, None, 44)
+    (claims,) = tables["claims"]
+    assert (claims["reports"], claims["capability"], claims["total"], claims["published"]) == (44, 16, 16, 16)
 
 
 @pytest.mark.parametrize(
