@@ -216,6 +216,8 @@ _LATEX = str.maketrans(
         "'": r"\textquotesingle{}",
         "[": "{[}",
         "]": "{]}",
+        # A star that follows the end of a row belongs to it.
+        "*": "{*}",
     }
 )
 
@@ -250,7 +252,8 @@ def _latex_row(cells: Iterable[str]) -> str:
 
 
 def _latex(text: str) -> str:
-    return text.translate(_LATEX)
+    """Escape what could mean something; two dashes or commas would become one sign."""
+    return re.sub(r"([-,])(?=\1)", r"\1{}", text.translate(_LATEX))
 
 
 def _label(key: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,25 +26,28 @@ class AttemptFolder(NamedTuple):
     path: Path
 
 
-def attempt_folders(run: Path) -> Iterator[AttemptFolder]:
+def attempt_folders(run: Path, *, unreadable: Callable[[Path, OSError], object]) -> Iterator[AttemptFolder]:
     """Yield the attempts of a run by agent, repository and number.
 
     Args:
         run: the run's folder, which may be empty.
+        unreadable: told which folders cannot be listed; where it returns, they are passed over.
     """
-    for agent in _folders(run):
-        for parent, numbers in _attempts(agent):
+    for agent in _folders(run, unreadable):
+        for parent, numbers in _attempts(agent, unreadable):
             repository = parent.relative_to(agent).as_posix()
             for number, path in sorted(numbers):
                 yield AttemptFolder(EnvironmentKey(run.name, agent.name, repository, number), path)
 
 
-def _attempts(agent: Path) -> Iterator[tuple[Path, list[tuple[int, Path]]]]:
+def _attempts(
+    agent: Path, unreadable: Callable[[Path, OSError], object]
+) -> Iterator[tuple[Path, list[tuple[int, Path]]]]:
     """Folders of repositories, each with its attempts."""
     waiting = [agent]
     while waiting:
         parent = waiting.pop()
-        folders = _folders(parent)
+        folders = _folders(parent, unreadable)
         found = [(int(name[1]), path) for path in folders if (name := _ATTEMPT.fullmatch(path.name))]
         if found:
             yield parent, found
@@ -52,11 +55,12 @@ def _attempts(agent: Path) -> Iterator[tuple[Path, list[tuple[int, Path]]]]:
         waiting += reversed([path for path in folders if not _ATTEMPT.fullmatch(path.name)])
 
 
-def _folders(parent: Path) -> list[Path]:
+def _folders(parent: Path, unreadable: Callable[[Path, OSError], object]) -> list[Path]:
     """Folders that are not hidden, by name; links are none."""
     try:
         with os.scandir(parent) as entries:
             names = [entry.name for entry in entries if entry.name[0] != "." and entry.is_dir(follow_symlinks=False)]
-    except OSError:
+    except OSError as error:
+        unreadable(parent, error)
         return []
     return [parent / name for name in sorted(names)]

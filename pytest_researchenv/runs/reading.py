@@ -54,13 +54,20 @@ def read_run(folder: Path) -> Run:
     """
     if not folder.is_dir():
         raise ConfigurationError(f"there is no run in {folder}: name it, and its folder by --results")
-    attempts = tuple(map(read_attempt, attempt_folders(folder)))
-    if not attempts:
+    damage: list[Damage] = []
+
+    def unreadable(path: Path, error: OSError) -> None:
+        damage.append(Damage(path, f"cannot be listed: {error.strerror}"))
+
+    attempts = tuple(map(read_attempt, attempt_folders(folder, unreadable=unreadable)))
+    if not attempts and not damage:
         raise ConfigurationError(f"the run in {folder} holds no attempt: nothing was built in it yet")
+    spent = None
     try:
-        return Run(folder.name, folder, attempts, spent_in(folder))
+        spent = spent_in(folder)
     except InfrastructureError as error:
-        return Run(folder.name, folder, attempts, own_damage=(Damage(folder, f"does not say what was spent: {error}"),))
+        damage.append(Damage(folder, f"does not say what was spent: {error}"))
+    return Run(folder.name, folder, attempts, spent, tuple(damage))
 
 
 def read_attempt(attempt: AttemptFolder) -> AttemptRecord:

@@ -7,8 +7,9 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
-from pytest_researchenv.errors import ConfigurationError
+from pytest_researchenv.errors import ConfigurationError, StoreError
 from pytest_researchenv.model import Environment, EnvironmentKey, Examination, Tier, TierResult
 from pytest_researchenv.provenance import BOUND
 from pytest_researchenv.runs.folders import attempt_folders
@@ -77,14 +78,19 @@ def attempts_of(results: Path, run: str, chosen: Chosen) -> list[Attempt]:
 
     Raises:
         ConfigurationError: there are none.
+        StoreError: a folder cannot be listed.
     """
     folder = results / run
     if not folder.is_dir():
         raise ConfigurationError(f"there is no run in {folder}: name it, and its folder by --results")
-    found = [Attempt(key, path) for key, path in attempt_folders(folder) if chosen.holds(key)]
+    found = [Attempt(key, path) for key, path in attempt_folders(folder, unreadable=_refuse) if chosen.holds(key)]
     if not found:
         raise ConfigurationError(f"no attempt in {folder} is one of those that were chosen")
     return found
+
+
+def _refuse(path: Path, error: OSError) -> NoReturn:
+    raise StoreError(f"cannot list {path}: {error}") from error
 
 
 def verified(

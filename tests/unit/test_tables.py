@@ -47,6 +47,8 @@ HOSTILE = (
     "\udcff no text",
     "",
     " spaces ",
+    "*starred",
+    "[1] --option ,,quoted",
 )
 NAMES = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=30))
 
@@ -139,7 +141,7 @@ def test_markdown_shows_names_as_they_are(names: list[str]) -> None:
     assert kinds <= {"text", "text_special"}
 
 
-LATEX_ESCAPES = re.compile(r"\\[{}$&#%_]|\\text[a-z]+\{\}|\{\[\}|\{\]\}")
+LATEX_ESCAPES = re.compile(r"\\[{}$&#%_]|\\text[a-z]+\{\}|\{[\[\]*]\}|(?<=[-,])\{\}")
 
 
 @given(st.lists(NAMES, min_size=1, max_size=5))
@@ -153,7 +155,8 @@ def test_latex_holds_nothing_that_means_anything(names: list[str]) -> None:
     for row in rows:
         plain = LATEX_ESCAPES.sub("", row.removesuffix(r" \\"))
         assert plain.count("&") == len(COLUMNS) - 1
-        assert not set(plain.replace("&", "")) & set("\\{}$#%_^~<>|\"'`[]")
+        assert not set(plain.replace("&", "")) & set("\\{}$#%_^~<>|\"'`[]*")
+        assert not re.search("--|,,", row)
 
 
 def test_latex_is_a_table_with_the_rules_of_booktabs() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytest_researchenv.errors import ConfigurationError
+from pytest_researchenv.errors import ConfigurationError, StoreError
 from pytest_researchenv.model import (
     Audit,
     Environment,
@@ -26,6 +28,7 @@ from pytest_researchenv.model import (
 from pytest_researchenv.runs.reading import read_run, read_runs
 from pytest_researchenv.runs.telling import tell_damage
 from pytest_researchenv.store import Attempt, Store
+from pytest_researchenv.verifying.attempts import Chosen, attempts_of
 
 
 HOOK = Finding(Sign.HOOK, "/x/sitecustomize.py", "nothing", "code")
@@ -167,6 +170,24 @@ def test_a_record_that_cannot_be_opened_is_named(run: Path) -> None:
     assert str(damage) == f"{path} cannot be read: Is a directory"
 
 
+def test_a_folder_that_cannot_be_listed_is_named(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of a run is left out in silence; who verifies it goes no further."""
+    scan = os.scandir
+
+    def refusing(path: Path) -> AbstractContextManager[Iterator[os.DirEntry[str]]]:
+        if Path(path) == run / "opus":
+            raise PermissionError(13, "Permission denied")
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+
+    found = read_run(run)
+    assert [str(damage) for damage in found.damage] == [f"{run / 'opus'} cannot be listed: Permission denied"]
+    assert found.agents == ("codex",)
+    with pytest.raises(StoreError, match=r"cannot list .*opus"):
+        attempts_of(run.parent, "night", Chosen())
+
+
 def test_money_is_read_with_the_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What all attempts spent; damage is named."""
     assert read_run(run).spent_usd is None
@@ -214,7 +235,7 @@ def test_names_that_are_no_text_are_read_and_told(run: Path, capsys: pytest.Capt
 RECORDS = st.sampled_from(("environment.json", "C0-001.json", "integrity-001.json", "attempt.json", "error.txt"))
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(records=st.dictionaries(RECORDS, st.binary(max_size=200)))
 def test_no_bytes_stop_the_reading(tmp_path: Path, records: dict[str, bytes]) -> None:
     """Whatever stands in the files, the attempt is there, and each damaged file is named once."""
