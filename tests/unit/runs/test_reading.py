@@ -170,6 +170,36 @@ def test_a_record_that_cannot_be_opened_is_named(run: Path) -> None:
     assert str(damage) == f"{path} cannot be read: Is a directory"
 
 
+def test_an_attempt_that_cannot_be_listed_is_named(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is there, and holds nothing that can be read; the others are whole."""
+    listing, broken = os.listdir, run / "opus" / "suite" / "one" / "attempt-001"
+
+    def refusing(path: Path) -> list[str]:
+        if path == broken:
+            raise OSError(5, "Input/output error")
+        return listing(path)
+
+    monkeypatch.setattr(os, "listdir", refusing)
+
+    found = read_run(run)
+
+    (damage,) = found.damage
+    assert (damage.path, damage.problem) == (broken, "cannot be listed: Input/output error")
+    assert [len(attempt.results) for attempt in found.attempts] == [0, 0, 3]
+
+
+@pytest.mark.parametrize("name", ["attempt.json", "error.txt", "C0-001.json"])
+def test_a_folder_in_the_place_of_a_record_is_named(run: Path, name: str) -> None:
+    """Whichever record it is."""
+    path = run / "codex" / "suite" / "two" / "attempt-001" / name
+    path.unlink(missing_ok=True)
+    path.mkdir()
+
+    (damage,) = read_run(run).damage
+
+    assert str(damage) == f"{path} cannot be read: Is a directory"
+
+
 def test_a_folder_that_cannot_be_listed_is_named(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing of a run is left out in silence; who verifies it goes no further."""
     scan = os.scandir
