@@ -1,15 +1,16 @@
-"""What several commands do with their arguments: choose repositories, and write a page."""
+"""What several commands do with their arguments: choose repositories, describe them, and write a page."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.model import Repository
+from pytest_researchenv.suite import find_suite, load_suite, suite_names
 
 
-__all__ = ["choose", "write_page"]
+__all__ = ["choose", "described", "write_page"]
 
 
 def choose(
@@ -36,6 +37,21 @@ def choose(
         if name.casefold() not in known:
             raise ConfigurationError(f"no repository is called {name!r}; known: {', '.join(sorted(known))}")
     return [known[name.casefold()] for name in names]
+
+
+def described(named: Iterable[str], held: Collection[str]) -> dict[str, Repository]:
+    """Return key → description, for the suites that were named and those shipped ones that a run holds.
+
+    Args:
+        named: shipped suites' names, or suites' folders.
+        held: names of the suites that the run's attempts are of.
+
+    Raises:
+        ConfigurationError: one of those that were named is not there, or wrong.
+    """
+    shipped = [name for name in suite_names() if name in held]
+    loaded = [load_suite(find_suite(name)) for name in (*shipped, *named)]
+    return {repository.key: repository for suite in loaded for repository in suite.repositories}
 
 
 def write_page(page: Path, text: str) -> None:

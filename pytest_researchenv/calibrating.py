@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable
 from pathlib import Path
 
 from rich.console import Console
 
-from pytest_researchenv.model import Tier, TierResult
+from pytest_researchenv.model import Tier
 from pytest_researchenv.report.calibration import Calibration, calibration_table
-from pytest_researchenv.store import Attempt
-from pytest_researchenv.verifying.attempts import Chosen, attempts_of
+from pytest_researchenv.runs.reading import read_run
+from pytest_researchenv.runs.telling import tell_damage
+from pytest_researchenv.runs.values import Run
 
 
 __all__ = ["add_command", "calibrations"]
@@ -34,25 +34,15 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     calibration.set_defaults(run=_calibration)
 
 
-def calibrations(attempts: Iterable[Attempt]) -> list[Calibration]:
-    """Add up the newest C5 of each attempt, agent by agent.
-
-    Raises:
-        StoreError: a record cannot be read.
-    """
-    by_agent: dict[str, list[Attempt]] = {}
-    for attempt in attempts:
-        by_agent.setdefault(attempt.key.agent, []).append(attempt)
-    return [Calibration.of(agent, map(_newest, of_agent)) for agent, of_agent in by_agent.items()]
-
-
-def _newest(attempt: Attempt) -> TierResult | None:
-    results = attempt.results(Tier.C5)
-    return results[-1] if results else None
+def calibrations(run: Run) -> list[Calibration]:
+    """Add up the newest C5 of each attempt, agent by agent."""
+    return [Calibration.of(agent, (attempt.results.get(Tier.C5) for attempt in run.of(agent))) for agent in run.agents]
 
 
 def _calibration(arguments: argparse.Namespace) -> int:
-    found = calibrations(attempts_of(arguments.results, arguments.name, Chosen()))
+    run = read_run(arguments.results / arguments.name)
+    tell_damage(run)
+    found = calibrations(run)
     console = Console(highlight=False, markup=False)
     if arguments.json:
         document = [calibration.document() for calibration in found]

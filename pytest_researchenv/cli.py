@@ -19,6 +19,7 @@ from pytest_researchenv.sandbox.daemon import connect
 from pytest_researchenv.sandbox.labels import Owner
 from pytest_researchenv.sandbox.reaper import reap
 from pytest_researchenv.shell import open_shell
+from pytest_researchenv.statistics import command as statistics
 from pytest_researchenv.verifying import command as verifying
 
 
@@ -43,6 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     listing.add_commands(commands)
     add_command(commands)
     calibrating.add_command(commands)
+    statistics.add_commands(commands)
     verifying.add_command(commands)
 
     clean = commands.add_parser("reap", help="remove what dead runs left in the container engine")

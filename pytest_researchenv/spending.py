@@ -16,7 +16,9 @@ from pytest_researchenv.sandbox.labels import LIFETIME_S, Owner, alive
 from pytest_researchenv.store import locked, write_whole
 
 
-__all__ = ["Allowance", "Spending"]
+__all__ = ["Allowance", "Spending", "spent_in"]
+
+_FILE = ".spending.json"
 
 #: How often a wait for other attempts' money looks again, in seconds.
 _POLL_S = 2.0
@@ -50,6 +52,31 @@ class _Entry:
     spent: float
 
 
+def spent_in(folder: Path) -> float | None:
+    """Return what a run's attempts have spent in US dollars, failed ones included; None where no money was counted.
+
+    Args:
+        folder: the run's folder.
+
+    Raises:
+        InfrastructureError: what was written down cannot be read.
+    """
+    path = folder / _FILE
+    return sum(entry.spent for entry in _entries(path).values()) if path.exists() else None
+
+
+def _entries(path: Path) -> dict[str, _Entry]:
+    if not path.exists():
+        return {}
+    try:
+        return {name: _Entry(**values) for name, values in json.loads(path.read_bytes()).items()}
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        # Money that was spent must not be forgotten in silence.
+        raise InfrastructureError(
+            f"{path} does not hold what was written there: {error}; remove it to count from nothing"
+        ) from error
+
+
 @final
 class Spending:
     """Money of one run.
@@ -62,7 +89,7 @@ class Spending:
     """
 
     def __init__(self, folder: Path, session: str, *, limit_usd: float | None, whole_run: bool) -> None:
-        self._path = folder / ".spending.json"
+        self._path = folder / _FILE
         self._session = session
         self._limit = limit_usd
         self._whole = whole_run
@@ -142,15 +169,7 @@ class Spending:
             return sum(entry.spent for entry in self._entries().values() if entry.session == self._session)
 
     def _entries(self) -> dict[str, _Entry]:
-        if not self._path.exists():
-            return {}
-        try:
-            return {name: _Entry(**values) for name, values in json.loads(self._path.read_bytes()).items()}
-        except (OSError, ValueError, TypeError, AttributeError) as error:
-            # Money that was spent must not be forgotten in silence.
-            raise InfrastructureError(
-                f"{self._path} does not hold what was written there: {error}; remove it to count from nothing"
-            ) from error
+        return _entries(self._path)
 
     def _save(self, entries: dict[str, _Entry]) -> None:
         write_whole(self._path, json.dumps({name: asdict(entry) for name, entry in entries.items()}).encode())

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from pytest_researchenv.sandbox.labels import Owner
 
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger(__name__)
+
+# On a busy machine an example may take any time, and a checkout is no place for files of tests.
+settings.register_profile("researchenv", deadline=None, database=None)
+settings.load_profile("researchenv")
 
 
 @pytest.fixture(scope="session")

@@ -7,12 +7,14 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
-from pytest_researchenv.errors import ConfigurationError
+from pytest_researchenv.errors import ConfigurationError, StoreError
 from pytest_researchenv.model import Environment, EnvironmentKey, Examination, Tier, TierResult
 from pytest_researchenv.provenance import BOUND
+from pytest_researchenv.runs.folders import attempt_folders
 from pytest_researchenv.sandbox.protocol import Image, Sandbox
-from pytest_researchenv.store import Attempt, Store
+from pytest_researchenv.store import Attempt
 from pytest_researchenv.verifying.records import Records, read_records
 from pytest_researchenv.verifying.rejudging import Again, Rejudged, Rejudging
 
@@ -36,6 +38,13 @@ class Chosen:
     agents: Collection[str] = ()
     repositories: Collection[str] = ()
     tiers: Collection[Tier | Examination] = ()
+
+    def holds(self, key: EnvironmentKey) -> bool:
+        """Whether an attempt is among it."""
+        names = (key.repository, key.repository.rpartition("/")[2])
+        return (not self.agents or key.agent in self.agents) and (
+            not self.repositories or any(name in self.repositories for name in names)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,23 +78,19 @@ def attempts_of(results: Path, run: str, chosen: Chosen) -> list[Attempt]:
 
     Raises:
         ConfigurationError: there are none.
+        StoreError: a folder cannot be listed.
     """
-    store = Store(results, run)
-    if not store.folder.is_dir():
-        raise ConfigurationError(f"there is no run in {store.folder}: name it, and its folder by --results")
-    found = []
-    for agent in sorted(path.name for path in store.folder.iterdir() if path.is_dir() and path.name[0] != "."):
-        parents = {path.parent for path in (store.folder / agent).rglob("attempt-*") if path.is_dir()}
-        for parent in sorted(parents):
-            repository = parent.relative_to(store.folder / agent).as_posix()
-            names = (repository, repository.rpartition("/")[2])
-            if (not chosen.agents or agent in chosen.agents) and (
-                not chosen.repositories or any(name in chosen.repositories for name in names)
-            ):
-                found += store.attempts(agent, repository)
+    folder = results / run
+    if not folder.is_dir():
+        raise ConfigurationError(f"there is no run in {folder}: name it, and its folder by --results")
+    found = [Attempt(key, path) for key, path in attempt_folders(folder, unreadable=_refuse) if chosen.holds(key)]
     if not found:
-        raise ConfigurationError(f"no attempt in {store.folder} is one of those that were chosen")
+        raise ConfigurationError(f"no attempt in {folder} is one of those that were chosen")
     return found
+
+
+def _refuse(path: Path, error: OSError) -> NoReturn:
+    raise StoreError(f"cannot list {path}: {error}") from error
 
 
 def verified(

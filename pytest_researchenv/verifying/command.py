@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import final
 
+from pytest_researchenv._choice import described
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.errors import DaemonUnavailableError
 from pytest_researchenv.hardware import Accelerator
-from pytest_researchenv.model import Examination, Repository, Tier
+from pytest_researchenv.model import Examination, Tier
 from pytest_researchenv.probes.table import PROBES
 from pytest_researchenv.progress import Phase, Teller
 from pytest_researchenv.redaction import Redactor, secrets_in
@@ -23,7 +24,6 @@ from pytest_researchenv.sandbox.daemon import connect
 from pytest_researchenv.sandbox.docker import DockerSandbox
 from pytest_researchenv.sandbox.labels import Owner
 from pytest_researchenv.sandbox.ready import judging_engine
-from pytest_researchenv.suite import find_suite, load_suite, suite_names
 from pytest_researchenv.verifying.attempts import Chosen, Verified, attempts_of, verified
 from pytest_researchenv.verifying.rejudging import Rejudging
 
@@ -69,7 +69,7 @@ def _verify(arguments: argparse.Namespace) -> int:
     chosen = Chosen(arguments.agent or (), arguments.repository or (), arguments.tier or ())
     attempts = attempts_of(arguments.results, arguments.name, chosen)
     suites = {attempt.key.repository.partition("/")[0] for attempt in attempts}
-    repositories = _repositories(arguments.suite or [], suites)
+    repositories = described(arguments.suite or (), suites)
     every: list[Verified] = []
     with _docker(arguments.name, needed=not arguments.no_rejudge) as docker:
         rejudging = None
@@ -91,13 +91,6 @@ def _verify(arguments: argparse.Namespace) -> int:
     else:
         print("\n".join(verification_summary(every)))
     return 0 if all(one.holds for one in every) else 1
-
-
-def _repositories(suites: list[str], wanted: set[str]) -> dict[str, Repository]:
-    """The repositories of the suites that were named, and of those shipped ones that the attempts are of."""
-    shipped = [name for name in suite_names() if name in wanted]
-    loaded = [load_suite(find_suite(name)) for name in (*shipped, *suites)]
-    return {repository.key: repository for suite in loaded for repository in suite.repositories}
 
 
 @final

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,15 +27,13 @@ from pytest_researchenv.model import (
 )
 from pytest_researchenv.probes.claimed import shown
 from pytest_researchenv.provenance import digest_of, seal_of
+from pytest_researchenv.runs.folders import RESULT
 from pytest_researchenv.selfreport import parse_report
 
 
-__all__ = ["RESULT", "Records", "read_records"]
+__all__ = ["Records", "read_records"]
 
 _T = TypeVar("_T")
-
-#: How a file of a result is named: what was judged, the number of the time, JSON or log.
-RESULT = re.compile(rf"({'|'.join((*Tier, *Examination))})-(\d{{3,}})\.(json|log)")
 
 _ENVIRONMENT = TypeAdapter(Environment)
 _RESULT = TypeAdapter(TierResult)

@@ -24,12 +24,12 @@ from pytest_researchenv.probes.protocol import Probe
 from pytest_researchenv.progress import Teller
 from pytest_researchenv.provenance import harness_identity
 from pytest_researchenv.redaction import Redactor
+from pytest_researchenv.runs.folders import RESULT
 from pytest_researchenv.sandbox.protocol import Limits
 from pytest_researchenv.settings import Settings
 from pytest_researchenv.source import identity
 from pytest_researchenv.store import Attempt
 from pytest_researchenv.verifying.comparing import difference
-from pytest_researchenv.verifying.records import RESULT
 
 
 __all__ = ["Again", "Rejudged", "Rejudging"]

@@ -25,9 +25,9 @@ from pytest_researchenv.report.calibration import (
 )
 from pytest_researchenv.report.properties import PREFIX, before_judging
 from pytest_researchenv.report.summary import Summary
+from pytest_researchenv.runs.reading import read_run
 from pytest_researchenv.store import Store
 from pytest_researchenv.suite import load_suite
-from pytest_researchenv.verifying.attempts import Chosen, attempts_of
 
 
 PATH, VERSION, CAPABILITY = FindingKind
@@ -218,7 +218,7 @@ def results(tmp_path: Path) -> Path:
 
 def test_the_newest_c5_of_every_attempt_counts(results: Path) -> None:
     """All attempts do, and of each what was judged last."""
-    opus, sonnet = calibrations(attempts_of(results, "default", Chosen()))
+    opus, sonnet = calibrations(read_run(results / "default"))
 
     assert (opus.agent, opus.tally) == ("opus", Tally(held=1))
     assert (sonnet.agent, sonnet.reports, sonnet.unjudged) == ("sonnet", 2, 1)

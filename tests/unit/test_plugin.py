@@ -279,7 +279,7 @@ def test_the_plugin_costs_nothing_when_it_is_not_used(pytester: pytest.Pytester)
         import sys
 
         def test_modules():
-            heavy = {"docker", "pydantic", "requests", "rich", "pyright", "torch", "filelock"}
+            heavy = {"docker", "pydantic", "requests", "rich", "pyright", "scipy", "torch", "filelock"}
             assert not heavy & set(sys.modules)
         """
     )

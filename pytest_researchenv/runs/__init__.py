@@ -1,0 +1,1 @@
+"""Finished runs, read: everything that looks at results looks through here."""

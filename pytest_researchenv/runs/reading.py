@@ -1,0 +1,165 @@
+"""Read runs: the one way from results folders to values.
+
+A run of 1100 attempts with six results each is read in about a second (`benchmarks/reading.py`): one listing of each
+attempt's folder, and one pass of pydantic over each record that counts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar, final
+
+from pydantic import TypeAdapter, ValidationError
+
+from pytest_researchenv.errors import ConfigurationError, InfrastructureError
+from pytest_researchenv.model import Audit, Environment, Examination, Tier, TierResult
+from pytest_researchenv.runs.folders import RESULT, AttemptFolder, attempt_folders
+from pytest_researchenv.runs.values import AttemptRecord, Damage, Run, Subject
+from pytest_researchenv.spending import spent_in
+
+
+__all__ = ["read_attempt", "read_run", "read_runs"]
+
+_T = TypeVar("_T")
+_ENVIRONMENT = TypeAdapter(Environment)
+_RESULT = TypeAdapter(TierResult)
+_AUDIT = TypeAdapter(Audit)
+
+
+def read_runs(results: Path, names: Iterable[str]) -> tuple[Run, ...]:
+    """Read several runs.
+
+    Args:
+        results: the results folder.
+        names: names of the runs.
+
+    Raises:
+        ConfigurationError: one of them is not there, or holds no attempt.
+    """
+    return tuple(read_run(results / name) for name in dict.fromkeys(names))
+
+
+def read_run(folder: Path) -> Run:
+    """Read a run. What cannot be read is named in what is returned, and does not stop the rest.
+
+    Args:
+        folder: the run's folder.
+
+    Raises:
+        ConfigurationError: it is not there, or holds no attempt.
+    """
+    if not folder.is_dir():
+        raise ConfigurationError(f"there is no run in {folder}: name it, and its folder by --results")
+    damage: list[Damage] = []
+
+    def unreadable(path: Path, error: OSError) -> None:
+        damage.append(Damage(path, f"cannot be listed: {error.strerror}"))
+
+    attempts = tuple(map(read_attempt, attempt_folders(folder, unreadable=unreadable)))
+    if not attempts and not damage:
+        raise ConfigurationError(f"the run in {folder} holds no attempt: nothing was built in it yet")
+    spent = None
+    try:
+        spent = spent_in(folder)
+    except InfrastructureError as error:
+        damage.append(Damage(folder, f"does not say what was spent: {error}"))
+    return Run(folder.name, folder, attempts, spent, tuple(damage))
+
+
+def read_attempt(attempt: AttemptFolder) -> AttemptRecord:
+    """Read one attempt."""
+    files = _Files(attempt.path)
+    names = files.names()
+    newest = _newest(names)
+    results: dict[Subject, TierResult] = {}
+    audit = None
+    for subject, (number, _) in newest.items():
+        name = f"{subject}-{number:03d}.json"
+        if isinstance(subject, Tier):
+            result = files.read(name, _RESULT)
+        else:
+            audit = files.read(name, _AUDIT)
+            result = audit.result if audit else None
+        if result:
+            results[subject] = result
+    return AttemptRecord(
+        key=attempt.key,
+        folder=attempt.path,
+        session=files.session() if "attempt.json" in names else "",
+        environment=files.read("environment.json", _ENVIRONMENT) if "environment.json" in names else None,
+        error=files.text("error.txt") if "error.txt" in names else "",
+        results=results,
+        audit=audit,
+        times={subject: times for subject, (_, times) in newest.items()},
+        damage=tuple(files.damage),
+    )
+
+
+def _newest(names: Iterable[str]) -> dict[Subject, tuple[int, int]]:
+    """What was judged → the number of its newest record, and how many there are."""
+    found: dict[Subject, tuple[int, int]] = {}
+    for match in filter(None, map(RESULT.fullmatch, names)):
+        if match[3] == "json":
+            subject: Subject = Examination(match[1]) if match[1] in set(Examination) else Tier(match[1])
+            number, times = found.get(subject, (0, 0))
+            found[subject] = max(number, int(match[2])), times + 1
+    return {subject: found[subject] for subject in (*Tier, *Examination) if subject in found}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """The files of one attempt; collects which of them are damaged."""
+
+    folder: Path
+    damage: list[Damage] = field(default_factory=list)
+
+    def names(self) -> frozenset[str]:
+        """Names of all of them."""
+        try:
+            return frozenset(os.listdir(self.folder))  # noqa: PTH208 - half the time of Path.iterdir
+        except OSError as error:
+            self._damaged("", f"cannot be listed: {error.strerror}")
+            return frozenset()
+
+    def read(self, name: str, adapter: TypeAdapter[_T]) -> _T | None:
+        """Return a record, or None where it is damaged."""
+        raw = self._bytes(name)
+        if raw is None:
+            return None
+        try:
+            return adapter.validate_json(raw)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            self._damaged(name, f"does not hold what was written there: {f'{where}: ' * bool(where)}{first['msg']}")
+            return None
+
+    def session(self) -> str:
+        """Id of the session that began the attempt."""
+        raw = self._bytes("attempt.json")
+        if raw is None:
+            return ""
+        try:
+            return str(json.loads(raw)["session"])
+        except (ValueError, KeyError, TypeError, RecursionError):
+            self._damaged("attempt.json", "does not hold what was written there")
+            return ""
+
+    def text(self, name: str) -> str:
+        """Return a file's text."""
+        return (self._bytes(name) or b"").decode("utf-8", "backslashreplace")
+
+    def _bytes(self, name: str) -> bytes | None:
+        try:
+            return (self.folder / name).read_bytes()
+        except OSError as error:
+            self._damaged(name, f"cannot be read: {error.strerror}")
+            return None
+
+    def _damaged(self, name: str, problem: str) -> None:
+        self.damage.append(Damage(self.folder / name, problem))

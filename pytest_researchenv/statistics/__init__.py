@@ -1,0 +1,1 @@
+"""What can be said of runs, in numbers. `docs/statistics.md` has every formula."""
