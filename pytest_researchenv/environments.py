@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import final
@@ -23,7 +23,7 @@ from pytest_researchenv.errors import (
     StoreError,
 )
 from pytest_researchenv.gateway.protocol import Ledger
-from pytest_researchenv.model import Environment, EnvironmentKey, Repository
+from pytest_researchenv.model import Environment, EnvironmentKey, Examination, Repository, Tier, Verdict
 from pytest_researchenv.probes.protocol import Tree
 from pytest_researchenv.progress import Teller
 from pytest_researchenv.provision import provision
@@ -75,6 +75,15 @@ class Environments:
         """What takes every secret that is known so far out of what is stored or shown."""
         hosts = secrets_in(self._engine().environment) if self._ready else ()
         return _redactor(tuple(dict.fromkeys((*self._access.secrets, *hosts))))
+
+    def keys_of(self, agents: Iterable[str]) -> tuple[Secret, ...]:
+        """The keys of some agents' models, as far as there are any.
+
+        Raises:
+            ConfigurationError: what was found cannot be a key.
+        """
+        services = [service for name in agents if (service := self._find_agent(name).needs.service)]
+        return tuple(found for service in services if (found := self._access.key(service).secret))
 
     def get(self, agent_name: str, repository: Repository, *, retry: bool = False) -> tuple[Attempt, Environment]:
         """Return the environment of the newest attempt, building it when there is none.
@@ -139,6 +148,22 @@ class Environments:
         """Whether an environment would be reused, if it fits; needs no container engine."""
         attempt = self._current(agent_name, repository)
         return attempt is not None and attempt.finished and not self._settings.rebuild
+
+    def stored(self, agent_name: str, repository: Repository, subject: Tier | Examination) -> Verdict | None:
+        """Return the newest verdict of earlier sessions: an error where nothing could be built, None where none is.
+
+        Raises:
+            StoreError: a record cannot be read.
+        """
+        attempts = self._store.attempts(agent_name, repository.key)
+        earlier = [attempt for attempt in attempts if attempt.session != self._settings.session]
+        if not earlier:
+            return None
+        newest = earlier[-1]
+        if not newest.finished:
+            return Verdict.ERROR if newest.error() else None
+        verdicts = [one.verdict for one in newest.judged(subject) if one.session != self._settings.session]
+        return verdicts[-1] if verdicts else None
 
     def tree(self, repository: Repository) -> Tree:
         """Return the pinned tree."""

@@ -139,9 +139,15 @@ class Harness:
         if not results or results[-1].verdict is Verdict.ERROR:
             return None
         last = results[-1]
-        kept = last.session == self._settings.session or self._settings.continued
+        kept = self._kept(last)
         same = last.basis == self._basis(repository, tier) and last.audit == audit_basis(repository)
         return last if kept and same else None
+
+    def _kept(self, stored: TierResult) -> bool:
+        """Whether a stored verdict is one to keep: of this session, or of a run that is continued."""
+        if stored.session == self._settings.session:
+            return True
+        return self._settings.continued and not self._settings.rerun.wants(stored.tier, stored.verdict)
 
     def _probe(self, attempt: Attempt, environment: Environment, repository: Repository, tier: Tier) -> TierResult:
         found, _ = self._audited(attempt, environment, repository)
@@ -179,7 +185,7 @@ class Harness:
             return self._recorded(attempt, environment, repository, Examination.INTEGRITY, look), True
 
     def _still_stands(self, result: TierResult, environment: Environment, repository: Repository, session: str) -> bool:
-        kept = not session or result.session == session or self._settings.continued
+        kept = not session or self._kept(result)
         same = result.snapshot == environment.image and result.basis == audit_basis(repository)
         return kept and same and result.verdict is not Verdict.ERROR
 

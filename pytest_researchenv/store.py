@@ -1,5 +1,8 @@
 """Runs, attempts and results on disk.
 
+    <results>/<run>/
+        manifest-*.json      what each session was: see `recording.manifest`
+        journal-*.jsonl      what happened in it: see `recording.journal`
     <results>/<run>/<agent>/<suite>/<repository>/attempt-001/
         attempt.json         which session began it
         environment.json     written once the environment is frozen
@@ -26,6 +29,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar, cast, final
 
@@ -35,7 +39,16 @@ from pydantic import TypeAdapter, ValidationError
 from pytest_researchenv.errors import ConfigurationError, StoreError
 from pytest_researchenv.layerchanges import read_changes, write_changes
 from pytest_researchenv.log import capped_log
-from pytest_researchenv.model import Audit, Environment, EnvironmentKey, Examination, SelfReport, Tier, TierResult
+from pytest_researchenv.model import (
+    AttemptStart,
+    Audit,
+    Environment,
+    EnvironmentKey,
+    Examination,
+    SelfReport,
+    Tier,
+    TierResult,
+)
 from pytest_researchenv.provenance import records_in, seal_of
 from pytest_researchenv.redaction import Redactor
 from pytest_researchenv.sandbox.protocol import Change
@@ -45,6 +58,7 @@ __all__ = ["Attempt", "Store", "load_environment", "locked", "write_whole"]
 
 _T = TypeVar("_T")
 _V = TypeVar("_V")
+_START = TypeAdapter(AttemptStart)
 _ENVIRONMENT = TypeAdapter(Environment)
 _RESULT = TypeAdapter(TierResult)
 _AUDIT = TypeAdapter(Audit)
@@ -86,8 +100,8 @@ class Attempt:
     def session(self) -> str:
         """Id of the pytest session that began the attempt; empty where the record is damaged."""
         try:
-            return str(json.loads((self.folder / "attempt.json").read_bytes())["session"])
-        except (OSError, ValueError, KeyError, TypeError):
+            return _START.validate_json((self.folder / "attempt.json").read_bytes()).session
+        except (OSError, ValidationError):
             return ""
 
     @property
@@ -163,6 +177,10 @@ class Attempt:
         """Every integrity audit, oldest first."""
         paths = sorted(self.folder.glob(f"{Examination.INTEGRITY}-[0-9]*.json"), key=_number)
         return [_require(path, _AUDIT) for path in paths]
+
+    def judged(self, subject: Tier | Examination) -> list[TierResult]:
+        """Every result of a tier or of the audit, oldest first."""
+        return self.results(subject) if isinstance(subject, Tier) else [audit.result for audit in self.audits()]
 
     def next_log(self, tier: Tier | Examination) -> Path:
         """Where the log of the tier's next probe goes. Call it under the tier's lock."""
@@ -240,7 +258,8 @@ class Store:
             raise StoreError(
                 f"the results folder cannot be written: {error}; choose another with --researchenv-results"
             ) from error
-        write_whole(attempt.folder / "attempt.json", json.dumps({"session": session}).encode())
+        start = AttemptStart(session, datetime.now(UTC).isoformat(timespec="seconds"))
+        write_whole(attempt.folder / "attempt.json", _START.dump_json(start))
         return attempt
 
     @contextmanager
