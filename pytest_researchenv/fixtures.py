@@ -118,15 +118,15 @@ def tier_result(
     """Judge a tier of this test's environment, or audit it, building the environment when there is none."""
 
     def judge(tier: Tier | Examination) -> Judged:
-        agent, repository = researchenv_case.agent, researchenv_case.repository
+        agent, repository, trial = researchenv_case.agent, researchenv_case.repository, researchenv_case.trial
         if agent is None:
             raise ConfigurationError("no agent was chosen: give --researchenv-agent")
         # A test that pytest-rerunfailures runs again has what its last run found.
         known = [pair for pair in request.node.user_properties if not pair[0].startswith(PREFIX)]
-        request.node.user_properties[:] = [*known, *before_judging(agent, repository, tier)]
+        request.node.user_properties[:] = [*known, *before_judging(agent, repository, tier, trial)]
         rerun = getattr(request.node, "execution_count", 1) > 1
         try:
-            judged = researchenv_harness.judge(agent, repository, tier, retry=rerun)
+            judged = researchenv_harness.judge(agent, repository, tier, retry=rerun, trial=trial)
         except InfrastructureError:
             request.node.user_properties += stopped_properties(researchenv_harness.environments.stopped(agent))
             raise

@@ -94,7 +94,13 @@ class Harness:
             self._engine.close()
 
     def judge(
-        self, agent_name: str, repository: Repository, tier: Tier | Examination, *, retry: bool = False
+        self,
+        agent_name: str,
+        repository: Repository,
+        tier: Tier | Examination,
+        *,
+        retry: bool = False,
+        trial: int = 1,
     ) -> Judged:
         """Return the verdict on a tier or of the audit, looking unless a stored result stands.
 
@@ -103,13 +109,14 @@ class Harness:
             repository: what for.
             tier: what is judged.
             retry: whether to build again what could not be built earlier in this session.
+            trial: which of the attempts that were asked for.
 
         Raises:
             ConfigurationError: there is no probe for the tier.
             InfrastructureError: no verdict is possible; this, too, is recorded.
         """
         if isinstance(tier, Examination):
-            return self._audit(agent_name, repository, retry=retry)
+            return self._audit(agent_name, repository, retry=retry, trial=trial)
         spec = repository.spec(tier)
         cause, reason = spec.idle
         if cause is not Cause.NONE:
@@ -117,16 +124,20 @@ class Harness:
         if tier not in self._probes:
             raise ConfigurationError(f"{tier} cannot be judged by this version: there is no probe for it")
         with self._say.at(agent_name, repository.slug):
-            attempt, environment = self._stored or self.environments.get(agent_name, repository, retry=retry)
+            attempt, environment = self._stored or self.environments.get(
+                agent_name, repository, retry=retry, trial=trial
+            )
             self._say(f"waiting for the lock of {tier}")
             with attempt.lock(tier):
                 standing = self._standing(attempt, repository, tier)
                 result = standing or self._probe(attempt, environment, repository, tier)
         return self._judged(result, attempt, environment, fresh=standing is None)
 
-    def _audit(self, agent_name: str, repository: Repository, *, retry: bool) -> Judged:
+    def _audit(self, agent_name: str, repository: Repository, *, retry: bool, trial: int) -> Judged:
         with self._say.at(agent_name, repository.slug):
-            attempt, environment = self._stored or self.environments.get(agent_name, repository, retry=retry)
+            attempt, environment = self._stored or self.environments.get(
+                agent_name, repository, retry=retry, trial=trial
+            )
             found, fresh = self._audited(attempt, environment, repository, session=self._settings.session)
         return self._judged(found.result, attempt, environment, fresh=fresh)
 
@@ -257,7 +268,9 @@ class Harness:
             settings=self._probe_settings(),
             hardware=self._engine.hardware,
             records=attempt.folder,
-            result_of=lambda other: self.judge(environment.key.agent, repository, other).result,
+            result_of=lambda other: (
+                self.judge(environment.key.agent, repository, other, trial=attempt.start.trial).result
+            ),
         )
 
     def _assets(self, repository: Repository, tier: Tier) -> tuple[Mount, ...]:

@@ -97,11 +97,14 @@ class AttemptStart:
     Attributes:
         session: id of the pytest session that began it.
         created: UTC, ISO 8601.
+        trial: which of the attempts that were asked for (`--researchenv-attempts`), from 1. One that is made again has
+            the same number.
         schema: version of this record's schema.
     """
 
     session: str
     created: str = ""
+    trial: int = 1
     schema: Literal[1] = 1
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "add_options",
     "agent_settings",
     "agents_of",
+    "attempts_option",
     "check_options",
     "chosen_agents",
     "chosen_suites",
@@ -60,6 +61,7 @@ _TEXTS = {
     "max_cost": ("", "what the run may spend on models, in US dollars (default: no limit)"),
     "c0_max_missing": ("0", "share of imports that may be missing before C0 fails, 0 to 1"),
     "cache": ("~/.cache/researchenv", "folder for pinned source trees"),
+    "attempts": ("1", "how often each agent tries each repository, each time in an environment of its own"),
     "junit": ("", "file for JUnit XML that is whole on disk at every moment; of a continued run, with all it holds"),
     "ctrf": ("", "file for CTRF JSON, likewise"),
     "progress_interval": ("60", "seconds between lines about what is being done, where a line cannot be updated"),
@@ -127,6 +129,7 @@ def check_options(config: pytest.Config) -> None:
     chosen_agents(config)
     run_option(config)
     rerun_option(config)
+    attempts_option(config)
     for name in ("junit", "ctrf"):
         if text_option(config, name) and path_option(config, name).is_dir():
             raise pytest.UsageError(f"{_flag(name)} is {text_option(config, name)!r}, a folder: give a file")
@@ -239,6 +242,13 @@ def run_option(config: pytest.Config) -> str:
             f"--researchenv-run is {name!r}: give 1 to 64 letters, digits, '.', '_' and '-', beginning with no sign"
         )
     return name
+
+
+def attempts_option(config: pytest.Config) -> int:
+    """Return how often each agent tries each repository."""
+    most = 99
+    allowed = range(1, most + 1)
+    return int(_number(config, "attempts", f"a whole number from 1 to {most}", lambda value: value in allowed))
 
 
 def rerun_option(config: pytest.Config) -> Rerun:

@@ -169,7 +169,11 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
     ]
     environments = harness_of(config).environments
     cases = list({case.group: case for case, _ in applicable}.values())
-    missing = [case.agent for case in cases if case.agent and not environments.exists(case.agent, case.repository)]
+    missing = [
+        case.agent
+        for case in cases
+        if case.agent and not environments.exists(case.agent, case.repository, trial=case.trial)
+    ]
     audits = sum(not isinstance(tier, Tier) for _, tier in applicable)
     skipped = len(judged) - len(applicable)
     return (
@@ -184,7 +188,7 @@ def _stored(environments: Environments, case: Case, subject: Tier | Examination)
     if isinstance(subject, Tier) and case.repository.spec(subject).idle[0] is not Cause.NONE:
         return None
     try:
-        return environments.stored(str(case.agent), case.repository, subject)
+        return environments.stored(str(case.agent), case.repository, subject, trial=case.trial)
     except InfrastructureError:
         return Verdict.ERROR
 
@@ -252,7 +256,7 @@ def _problem(config: pytest.Config, cases: list[Case]) -> str:
     found = []
     for case in cases:
         try:
-            found.append(environments.problem(str(case.agent), case.repository))
+            found.append(environments.problem(str(case.agent), case.repository, trial=case.trial))
         except ConfigurationError as error:
             found.append(str(error))
         except InfrastructureError:

@@ -22,6 +22,7 @@ place where bytes enter a results folder, and so the one where secrets are taken
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -97,12 +98,17 @@ class Attempt:
         return self.folder / "requests.jsonl"
 
     @property
+    def start(self) -> AttemptStart:
+        """What was known when it began; of no session where the record is damaged."""
+        try:
+            return _START.validate_json((self.folder / "attempt.json").read_bytes())
+        except (OSError, ValidationError):
+            return AttemptStart("")
+
+    @property
     def session(self) -> str:
         """Id of the pytest session that began the attempt; empty where the record is damaged."""
-        try:
-            return _START.validate_json((self.folder / "attempt.json").read_bytes()).session
-        except (OSError, ValidationError):
-            return ""
+        return self.start.session
 
     @property
     def finished(self) -> bool:
@@ -248,24 +254,37 @@ class Store:
         attempts = self.attempts(agent, repository)
         return attempts[-1] if attempts else None
 
-    def begin(self, agent: str, repository: str, session: str) -> Attempt:
-        """Make the folder of the next attempt. Call it under `lock`."""
-        latest = self.latest(agent, repository)
-        attempt = self._attempt(agent, repository, latest.key.attempt + 1 if latest else 1)
+    def begin(self, agent: str, repository: str, session: str, *, trial: int = 1) -> Attempt:
+        """Make the folder of the next attempt. Call it under the trial's `lock`."""
+        folder = self._folder(agent, repository)
+        start = AttemptStart(session, datetime.now(UTC).isoformat(timespec="seconds"), trial)
+        # Named once it says what it is: another trial's may be made at the same time, and is none of this one's.
+        made = folder / f".{uuid.uuid4().hex}"
         try:
-            attempt.folder.mkdir(parents=True)
+            made.mkdir(parents=True)
+            write_whole(made / "attempt.json", _START.dump_json(start))
+            return self._named(made, agent, repository)
         except OSError as error:
             raise StoreError(
                 f"the results folder cannot be written: {error}; choose another with --researchenv-results"
             ) from error
-        start = AttemptStart(session, datetime.now(UTC).isoformat(timespec="seconds"))
-        write_whole(attempt.folder / "attempt.json", _START.dump_json(start))
-        return attempt
+
+    def _named(self, made: Path, agent: str, repository: str) -> Attempt:
+        while True:
+            latest = self.latest(agent, repository)
+            attempt = self._attempt(agent, repository, latest.key.attempt + 1 if latest else 1)
+            try:
+                made.rename(attempt.folder)
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+            else:
+                return attempt
 
     @contextmanager
-    def lock(self, agent: str, repository: str) -> Iterator[None]:
-        """Keep others from beginning an attempt of this agent at this repository."""
-        with _lock(self._folder(agent, repository) / ".lock"):
+    def lock(self, agent: str, repository: str, *, trial: int = 1) -> Iterator[None]:
+        """Keep others from beginning an attempt of this agent at this repository, as the same trial."""
+        with _lock(self._folder(agent, repository) / (".lock" if trial == 1 else f".lock-{trial}")):
             yield
 
     def _folder(self, agent: str, repository: str) -> Path:

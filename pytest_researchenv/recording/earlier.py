@@ -15,7 +15,7 @@ from pytest_researchenv.report.properties import PREFIX, judged_properties
 from pytest_researchenv.store import Attempt, Store
 
 
-__all__ = ["Earlier", "earlier_sessions"]
+__all__ = ["Earlier", "earlier_sessions", "newest_log"]
 
 _OUTCOMES = {
     Verdict.PASSED: Outcome.PASSED,
@@ -61,6 +61,20 @@ def earlier_sessions(store: Store, *, but: str) -> list[Earlier]:
     ]
 
 
+def newest_log(began: Began, session: str, store: Store) -> str:
+    """Return the end of the log of what a session did last for a test that came to no verdict.
+
+    Raises:
+        StoreError: a record cannot be read.
+    """
+    for attempt in _attempts(began, store):
+        if results := _of_session(attempt, began, session):
+            return excerpt_of(attempt.folder / results[-1].log)
+        if attempt.session == session:
+            return excerpt_of(attempt.transcript)
+    return ""
+
+
 def _finished(journal: Journal, store: Store) -> Iterator[Entry]:
     """The tests that a session finished, those included whose process died before it could say so."""
     began: dict[str, Began] = {}
@@ -82,18 +96,27 @@ def _finished(journal: Journal, store: Store) -> Iterator[Entry]:
 
 def _stored(began: Began, session: str, store: Store) -> Entry | None:
     """What the store knows of a test whose process died: the verdict was kept first."""
-    subject = Tier(began.subject) if began.subject in set(Tier) else Examination(began.subject)
-    for attempt in reversed(store.attempts(began.agent, began.repository)):
-        results = [result for result in attempt.judged(subject) if result.session == session]
-        if results:
+    for attempt in _attempts(began, store):
+        if results := _of_session(attempt, began, session):
             return _entry(began, attempt, results[-1])
     return None
+
+
+def _attempts(began: Began, store: Store) -> list[Attempt]:
+    """The attempts that a test may have judged, the newest first."""
+    attempts = store.attempts(began.agent, began.repository)
+    return [attempt for attempt in reversed(attempts) if attempt.start.trial == began.trial]
+
+
+def _of_session(attempt: Attempt, began: Began, session: str) -> list[TierResult]:
+    subject = Tier(began.subject) if began.subject in set(Tier) else Examination(began.subject)
+    return [result for result in attempt.judged(subject) if result.session == session]
 
 
 def _entry(began: Began, attempt: Attempt, result: TierResult) -> Entry:
     judged = Judged(result, attempt.environment(), attempt.folder)
     outcome = _OUTCOMES[result.verdict]
-    about = [("agent", began.agent), ("key", began.repository), ("tier", began.subject)]
+    about = [("agent", began.agent), ("key", began.repository), ("tier", began.subject), ("trial", str(began.trial))]
     properties = [(PREFIX + name, value) for name, value in about] + judged_properties(judged)
     return Entry(
         test=began.test,

@@ -81,6 +81,7 @@ class Began:
         agent: whose environment is judged; empty where the test is none of a suite.
         repository: `Repository.key`; likewise.
         subject: the tier, or `integrity`; likewise.
+        trial: which of the attempts that were asked for.
         worker: the process; empty where there is one.
     """
 
@@ -89,6 +90,7 @@ class Began:
     agent: str = ""
     repository: str = ""
     subject: str = ""
+    trial: int = 1
     worker: str = ""
     kind: Literal["began"] = "began"
     schema: Literal[1] = 1
@@ -131,7 +133,7 @@ class Journal:
             StoreError: it cannot be written.
         """
         content = _LINE.dump_json(line) + b"\n"
-        with locked(self.path):
+        with locked(self.path.with_name(f".{self.path.name}")):
             try:
                 with self.path.open("a+b") as file:
                     file.write((b"" if _whole(self.path) else b"\n") + content)

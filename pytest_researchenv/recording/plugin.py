@@ -14,12 +14,12 @@ from packaging.requirements import Requirement
 
 from pytest_researchenv.cases import case_of, distinct_cases, tiers_of
 from pytest_researchenv.engine import Engine
-from pytest_researchenv.errors import StoreError
+from pytest_researchenv.errors import ConfigurationError, StoreError
 from pytest_researchenv.fixtures import JUDGED, OPENED, SESSION, harness_of
 from pytest_researchenv.lock import dataset_digest
 from pytest_researchenv.options import chosen_agents, continued_option, path_option, run_option, text_option
-from pytest_researchenv.recording.earlier import earlier_sessions
-from pytest_researchenv.recording.entry import LOG, Entry, Finishing, excerpt_of
+from pytest_researchenv.recording.earlier import earlier_sessions, newest_log
+from pytest_researchenv.recording.entry import LOG, Entry, Finishing, excerpt_of, plain
 from pytest_researchenv.recording.journal import Began, Collected, EngineFacts, Finished, Journal
 from pytest_researchenv.recording.manifest import Manifest, begun, ended, save_manifest, without_secrets
 from pytest_researchenv.recording.reports import Reports
@@ -66,6 +66,7 @@ class Journaling:
         self._journal = journal
         self._worker = worker
         self._finishing = Finishing()
+        self._began: Began | None = None
 
     def opened(self, engine: Engine) -> None:
         """Say what the container engine is."""
@@ -88,7 +89,10 @@ class Journaling:
         """Say what will be tested; of workers, who all have the same tests, the first does."""
         if session.items and self._worker in ("", "gw0"):
             folders = {Path(case.repository.folder).parent for case in distinct_cases(session.items)}
-            suites = {folder.name: dataset_digest(folder) for folder in sorted(folders)}
+            try:
+                suites = {folder.name: dataset_digest(folder) for folder in sorted(folders)}
+            except ConfigurationError as error:
+                raise pytest.UsageError(str(error)) from error
             self._append(Collected(len(session.items), suites))
         return (yield)
 
@@ -96,8 +100,12 @@ class Journaling:
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         """Say that a test begins."""
         case, subjects = case_of(item), tiers_of(item)
-        about = (str(case.agent), case.repository.key, str(subjects[0])) if case and subjects else ("", "", "")
-        self._append(Began(item.nodeid, time.time(), *about, worker=self._worker))
+        began = Began(plain(item.nodeid), time.time(), worker=self._worker)
+        if case and subjects:
+            about = (str(case.agent), case.repository.key, str(subjects[0]), case.trial)
+            began = Began(began.test, began.at, *about, worker=self._worker)
+        self._began = began
+        self._append(began)
         return (yield)
 
     @pytest.hookimpl(wrapper=True)
@@ -107,7 +115,17 @@ class Journaling:
         judged = item.stash.get(JUDGED, None)
         if report.when == "call" and judged and judged.folder:
             setattr(report, LOG, excerpt_of(judged.folder / judged.result.log))
+        elif report.when == "setup" and report.failed and self._began and self._began.subject:
+            setattr(report, LOG, self._newest_log(self._began))
         return report
+
+    def _newest_log(self, began: Began) -> str:
+        folder = self._journal.path.parent
+        try:
+            return newest_log(began, self._journal.session, Store(folder.parent, folder.name))
+        except StoreError:
+            # The test's own error says it.
+            return ""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -150,7 +168,7 @@ class Recording:
                 save_manifest(_run_folder(config), self._manifest)
             if self._reports:
                 self._reports.start(self._earlier())
-        except StoreError as error:
+        except (ConfigurationError, StoreError) as error:
             raise pytest.UsageError(str(error)) from error
         self._started = True
         return (yield)

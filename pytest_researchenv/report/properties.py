@@ -19,13 +19,28 @@ PREFIX = "researchenv_"
 #: Names of those whose values are words of ours or the user's: a key that is such a word must not spoil them.
 OURS = frozenset(
     PREFIX + name
-    for name in ("agent", "repository", "key", "tier", "verdict", "cause", "emulated", "run", "image", "dataset")
+    for name in (
+        "agent",
+        "repository",
+        "key",
+        "tier",
+        "trial",
+        "verdict",
+        "cause",
+        "emulated",
+        "run",
+        "image",
+        "dataset",
+    )
 )
 
 
-def before_judging(agent: str, repository: Repository, tier: Tier | Examination) -> list[tuple[str, object]]:
+def before_judging(
+    agent: str, repository: Repository, tier: Tier | Examination, trial: int = 1
+) -> list[tuple[str, object]]:
     """What is known even when judging ends in an error."""
-    return _named({"agent": agent, "repository": repository.name, "key": repository.key, "tier": str(tier)})
+    about = {"agent": agent, "repository": repository.name, "key": repository.key, "tier": str(tier), "trial": trial}
+    return _named(about)
 
 
 def judged_properties(judged: Judged) -> list[tuple[str, object]]:

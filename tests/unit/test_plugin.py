@@ -31,7 +31,7 @@ from pytest_researchenv.model import Cause, Tier, TierResult, Verdict
 class FakeHarness:
     """Gives scripted verdicts: the repository's name says which."""
 
-    def judge(self, agent, repository, tier, *, retry=False):
+    def judge(self, agent, repository, tier, *, retry=False, trial=1):
         if repository.slug == "outage":
             raise InfrastructureError("the registry did not answer")
         if repository.slug == "absent" and tier is Tier.C1:
@@ -173,6 +173,10 @@ def test_running_without_an_agent_is_a_usage_error_that_lists_them(suite: pytest
         (["--researchenv-allow=https://example.org/x"], "*allow*no host*example.org*"),
         (["--researchenv-allow=*.org"], "*allow*no host*"),
         (["--researchenv-max-cost=much"], "*max-cost*'much'*US dollars*"),
+        (["--researchenv-attempts=0"], "*attempts*'0'*whole number*"),
+        (["--researchenv-attempts=1.5"], "*attempts*'1.5'*whole number*"),
+        (["--researchenv-rerun=broken"], "*rerun*'broken'*infra, missing, failed, tier:C0*"),
+        (["--researchenv-junit=."], "*junit*'.'*folder*"),
         (["--researchenv-retries=-1"], "*retries*'-1'*whole number*"),
         (["--researchenv-prompt=nowhere.md"], "*prompt*nowhere.md*no file*"),
         (["--researchenv-prices=nowhere.toml"], "*prices*nowhere.toml*no file*"),

@@ -23,7 +23,7 @@ def test_lines_come_back_as_they_were_written(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "run", "s1")
     lines: list[Collected | Began | Finished] = [
         Collected(2, {"mine": "digest"}),
-        Began("test_1", 1.0, "oracle", "mine/x", "C1", "gw0"),
+        Began("test_1", 1.0, "oracle", "mine/x", "C1", 2, "gw0"),
         finished(1),
     ]
 

@@ -59,6 +59,7 @@ def test_both_reports_say_what_pytest_says(workplace: Workplace, workers: list[s
     assert "[[PROPERTY|researchenv_verdict=failed]]" in failing
     assert "[[PROPERTY|researchenv_cause=non-zero exit]]" in failing
     assert "probing\\x00\N{REPLACEMENT CHARACTER} failing" in failing
+    assert "probing\\x00\N{REPLACEMENT CHARACTER} broken" in text_of(workplace, BROKEN_C1)
     assert "said by the test" in text_of(workplace, "test_c0_static_imports[fake-fine]")
     tests = json.loads(workplace.ctrf.read_text())["results"]["tests"]
     assert {test["name"]: test["rawStatus"] for test in tests}[
@@ -188,3 +189,27 @@ def test_a_wrong_path_is_a_usage_error(workplace: Workplace) -> None:
         code, printed = workplace.run(f"--researchenv-junit={path}")
         assert code == pytest.ExitCode.USAGE_ERROR, printed
     assert workplace.done() == []
+
+
+@WORKERS
+def test_each_of_several_attempts_is_a_test_with_an_environment_of_its_own(
+    workplace: Workplace, workers: list[str]
+) -> None:
+    """The first has the id that it has alone; more are added to a run without repeating those that are there."""
+    workplace.run("--researchenv-run=many", "-k", "fine", *workers)
+    workplace.done()
+
+    _, printed = workplace.run("--researchenv-run=many", "--researchenv-attempts=3", "-k", "fine", *workers)
+
+    assert "environments: 2 to build, 1 to reuse" in printed or workers
+    done = workplace.done()
+    assert done.count("built fake") == 2
+    probed = sorted(one for one in done if one.startswith("probed"))
+    assert probed == [*["probed fake fine C0"] * 2, *["probed fake fine C1"] * 2]
+    names = ("test_c0_static_imports", "test_c1_cpu_execution", "test_integrity")
+    expected = {f"{name}[fake-fine{suffix}]" for name in names for suffix in ("", "-2", "-3")}
+    assert set(workplace.outcomes()) == expected
+    folder = workplace.folder / "researchenv-results/many/fake/mine/fine"
+    starts = [json.loads((folder / f"attempt-00{number}/attempt.json").read_text()) for number in (1, 2, 3)]
+    assert sorted(start["trial"] for start in starts) == [1, 2, 3]
+    assert "fine-3" in printed
