@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
+from pytest_researchenv.errors import StoreError
 from pytest_researchenv.harness import Judged
 from pytest_researchenv.model import Examination, Tier, TierResult, Verdict
 from pytest_researchenv.recording.entry import Entry, Outcome, excerpt_of
@@ -16,6 +18,8 @@ from pytest_researchenv.store import Attempt, Store
 
 
 __all__ = ["Earlier", "earlier_sessions", "newest_log"]
+
+_log = logging.getLogger(__name__)
 
 _OUTCOMES = {
     Verdict.PASSED: Outcome.PASSED,
@@ -46,7 +50,7 @@ def earlier_sessions(store: Store, *, but: str) -> list[Earlier]:
         but: id of the session that is left out.
 
     Raises:
-        StoreError: a record cannot be read.
+        StoreError: a journal cannot be read.
     """
     newest: dict[str, tuple[str, Entry]] = {}
     for journal in journals_in(store.folder):
@@ -96,9 +100,13 @@ def _finished(journal: Journal, store: Store) -> Iterator[Entry]:
 
 def _stored(began: Began, session: str, store: Store) -> Entry | None:
     """What the store knows of a test whose process died: the verdict was kept first."""
-    for attempt in _attempts(began, store):
-        if results := _of_session(attempt, began, session):
-            return _entry(began, attempt, results[-1])
+    try:
+        for attempt in _attempts(began, store):
+            if results := _of_session(attempt, began, session):
+                return _entry(began, attempt, results[-1])
+    except StoreError:
+        # The test itself says so when it is run again.
+        _log.warning("what is stored of %s is damaged, and not reported", began.test)
     return None
 
 

@@ -14,6 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from pytest_researchenv.recording.earlier import earlier_sessions
+from pytest_researchenv.recording.entry import Entry, Outcome
+from pytest_researchenv.recording.journal import Began, Finished, Journal
+from pytest_researchenv.store import Store
 from tests.unit.recording.valid import problems_of_ctrf, problems_of_junit
 from tests.unit.recording.workplace import DEADLINE_S, REPOSITORIES, TESTS, Workplace
 
@@ -149,6 +153,20 @@ def test_a_run_outlives_twenty_kills(tmp_path: Path, whom: str, workers: list[st
         workplace.ctrf.unlink(missing_ok=True)
 
         _survives(workplace, f"killed-{number}", whom, workers, moment)
+
+
+def test_a_damaged_record_of_a_test_that_was_cut_short_stops_nothing(tmp_path: Path) -> None:
+    """It is left out of the report, and all other tests are run and reported."""
+    store = Store(tmp_path, "r")
+    attempt = store.begin("fake", "mine/x", "s1")
+    (attempt.folder / "C1-001.json").write_text("{")
+    journal = Journal(store.folder, "s1")
+    journal.append(Began("test_c1[fake-x]", 1.0, "fake", "mine/x", "C1"))
+    journal.append(Finished(Entry("test_c0[fake-x]", Outcome.PASSED, 1.0, 1.0)))
+
+    (earlier,) = earlier_sessions(store, but="s2")
+
+    assert [entry.test for entry in earlier.entries] == ["test_c0[fake-x]"]
 
 
 def test_what_was_stored_before_a_process_died_is_reported_by_the_next_session(tmp_path: Path) -> None:
