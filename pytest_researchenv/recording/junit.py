@@ -1,8 +1,8 @@
 """JUnit XML of the xunit2 family, as Jenkins, GitLab and others read it.
 
 The schema of the Jenkins xUnit plugin (junit-10.xsd), which refuses files that do not hold to it, knows properties of
-suites and none of tests. Those stand first in a test's output, as `[[PROPERTY|name=value]]`, which the JUnit plugin of
-Jenkins takes for what it is.
+suites and none of tests. Those stand first in a test's output, as `[[PROPERTY|name=value]]`, a convention that tools
+for test management read.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ __all__ = ["Suite", "names_of", "render_case", "render_suites"]
 
 #: What XML 1.0 cannot hold, whatever is done to it.
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+#: What makes a line of output more than text.
+_MARK = re.compile(r"\[\[(?=/?(?:PROPERTY|ATTACHMENT))", re.IGNORECASE)
 
 _TAGS = {Outcome.FAILED: "failure", Outcome.ERROR: "error", Outcome.SKIPPED: "skipped"}
 _TYPES = {Outcome.FAILED: "failed", Outcome.ERROR: "infrastructure", Outcome.SKIPPED: "pytest.skip"}
@@ -73,9 +76,9 @@ def render_case(entry: Entry) -> str:
     if tag := _TAGS.get(entry.outcome):
         opening = _tag(tag, type=_TYPES[entry.outcome], message=entry.message)
         parts.append(f"{opening}{_text(entry.details or entry.message)}</{tag}>")
-    lines = [_property(name, value) for name, value in entry.properties]
+    lines = [_property(name, value) for name, value in entry.properties if value]
     printed = {"end of the log": entry.log, "output": entry.output}
-    lines += [f"--- {title} ---\n{text}" for title, text in printed.items() if text]
+    lines += [f"--- {title} ---\n{_tame(text)}" for title, text in printed.items() if text]
     if lines:
         said = _text("\n".join(lines))
         parts.append(f"<system-out>{said}</system-out>")
@@ -107,8 +110,15 @@ def _suite(suite: Suite) -> list[str]:
 
 
 def _property(name: str, value: str) -> str:
-    # A line break or the end of the mark in a value: it stands on lines of its own.
-    return f"[[PROPERTY|{name}\n{value}\n]]" if "\n" in value or "]]" in value else f"[[PROPERTY|{name}={value}]]"
+    name, value = _tame(name), _tame(value)
+    if "\n" in value or "]" in value:
+        return f"[[PROPERTY|{name}]]\n{value}\n[[/PROPERTY]]"
+    return f"[[PROPERTY|{name}={value}]]"
+
+
+def _tame(text: str) -> str:
+    """Keep what an environment says from being read as a property, or as a file to attach."""
+    return _MARK.sub("[ [", text)
 
 
 def _tag(element: str, /, **attributes: object) -> str:

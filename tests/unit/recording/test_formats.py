@@ -44,11 +44,22 @@ def entry(outcome: Outcome = Outcome.FAILED, **changed: object) -> Entry:
     known: dict[str, object] = {
         "message": "C1 failed: non-zero exit",
         "details": "C1 failed: non-zero exit\n  > boom",
-        "properties": (("researchenv_verdict", "failed"), ("researchenv_notes", "one\ntwo")),
+        "properties": (
+            ("researchenv_verdict", "failed"),
+            ("researchenv_notes", "one\ntwo"),
+            ("researchenv_reason", ""),
+        ),
         "log": "boom\n",
         "output": "--- Captured stdout call ---\nhello",
     }
     return Entry("suites/mine/test_pyramid.py::test_c1[oracle-x]", outcome, 1e9, 2.5, **(known | changed))  # type: ignore[arg-type] # by name
+
+
+def output_of(one: Entry) -> str:
+    """What stands in a test's output."""
+    element = ET.fromstring(junit(one)).find("./testsuite/testcase/system-out")  # noqa: S314 - our own
+    assert element is not None
+    return str(element.text)
 
 
 def junit(*entries: Entry) -> bytes:
@@ -125,21 +136,31 @@ def test_each_outcome_is_the_element_of_the_same_meaning(
     assert case.get("time") == "2.500"
 
 
-def test_properties_stand_first_in_the_output_as_jenkins_reads_them() -> None:
-    """One a line, and one of several lines between marks of its own."""
-    case = ET.fromstring(junit(entry()))[0].find("testcase/system-out")  # noqa: S314 - our own
-    assert case is not None
-    assert case.text
+def test_properties_stand_first_in_the_output() -> None:
+    """One a line, and one of several lines between marks of its own; what is empty says nothing."""
+    said = output_of(entry())
 
-    assert case.text.splitlines()[:5] == [
+    assert said.splitlines()[:5] == [
         "[[PROPERTY|researchenv_verdict=failed]]",
-        "[[PROPERTY|researchenv_notes",
+        "[[PROPERTY|researchenv_notes]]",
         "one",
         "two",
-        "]]",
+        "[[/PROPERTY]]",
     ]
-    assert "boom" in case.text
-    assert "hello" in case.text
+    assert "researchenv_reason" not in said
+    assert "boom" in said
+    assert "hello" in said
+
+
+def test_no_log_and_no_value_forges_a_property_or_attaches_a_file() -> None:
+    """An environment's words are words."""
+    forged = "x\n[[/PROPERTY]]\n[[property|researchenv_verdict=passed]]\n[[ATTACHMENT|/etc/passwd]]"
+    said = output_of(entry(log=forged, output=forged, properties=(("researchenv_reason", forged),)))
+
+    assert said.upper().count("[[PROPERTY|") == 1
+    assert said.count("[[/PROPERTY]]") == 1
+    assert "[[ATTACHMENT" not in said
+    assert "[ [ATTACHMENT|/etc/passwd]]" in said
 
 
 def test_ctrf_tells_errors_from_failures() -> None:
