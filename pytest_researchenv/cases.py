@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from pytest_researchenv.errors import SuiteError
 from pytest_researchenv.model import Examination, Repository, Tier
 from pytest_researchenv.options import attempts_option, chosen_agents
 
@@ -51,7 +53,7 @@ def cases_for(config: pytest.Config, folder: Path) -> list[Case]:
     """Return the cases of the suite in a folder.
 
     Raises:
-        SuiteError: the suite's files are wrong.
+        SuiteError: the suite's files are wrong, or two of its tests would have the same id.
     """
     # Reading suites needs pydantic, which must cost nothing where no suite is collected.
     from pytest_researchenv.suite import load_suite  # noqa: PLC0415
@@ -60,7 +62,14 @@ def cases_for(config: pytest.Config, folder: Path) -> list[Case]:
     agents: list[str | None] = [*chosen_agents(config)] or [None]
     # The first attempts come first, so that a run that is stopped early has something of every repository.
     trials = range(1, attempts_option(config) + 1)
-    return [Case(agent, repository, trial) for agent in agents for trial in trials for repository in suite.repositories]
+    cases = [Case(agent, repo, trial) for agent in agents for trial in trials for repo in suite.repositories]
+    repeated = [name for name, count in Counter(case.id for case in cases).items() if count > 1]
+    if repeated:
+        raise SuiteError(
+            f"{folder}: {repeated[0]} would be both another attempt at one repository and the first at another: "
+            "rename a repository, or give a smaller --researchenv-attempts"
+        )
+    return cases
 
 
 def case_of(item: pytest.Item) -> Case | None:
