@@ -193,7 +193,7 @@ def git_state(folder: Path) -> GitState | None:
     """Return the state of the repository that a folder is in; None where it is in none, or Git cannot tell."""
     try:
         commit = read_git(folder, "rev-parse", "--verify", "HEAD").decode().strip()
-        changed = read_git(folder, "status", "--porcelain", "-z", "--no-renames").count(b"\0")
+        changed = read_git(folder, "--no-optional-locks", "status", "--porcelain", "-z", "--no-renames").count(b"\0")
     except SourceError:
         return None
     return GitState(commit, changed)
