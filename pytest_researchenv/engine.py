@@ -45,6 +45,7 @@ class Engine:
         volume_of: puts a file of this host (name, digest of its content, path) into a read-only volume.
         tool_volume: puts an agent's tool into a read-only volume, once.
         gateway: opens a gateway for one attempt.
+        version: name and version of the engine.
         close: lets go of the connection.
     """
 
@@ -59,6 +60,7 @@ class Engine:
     volume_of: Callable[[str, str, Path], Mount] = _no_volumes
     tool_volume: Callable[[Tool], Mount] = _no_tools
     gateway: Callable[[GatewayRequest], AbstractContextManager[Gateway]] = _no_gateway
+    version: str = ""
     close: Callable[[], object] = lambda: None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import final
@@ -23,7 +23,7 @@ from pytest_researchenv.errors import (
     StoreError,
 )
 from pytest_researchenv.gateway.protocol import Ledger
-from pytest_researchenv.model import Environment, EnvironmentKey, Repository
+from pytest_researchenv.model import Environment, EnvironmentKey, Examination, Repository, Tier, Verdict
 from pytest_researchenv.probes.protocol import Tree
 from pytest_researchenv.progress import Teller
 from pytest_researchenv.provision import provision
@@ -76,13 +76,25 @@ class Environments:
         hosts = secrets_in(self._engine().environment) if self._ready else ()
         return _redactor(tuple(dict.fromkeys((*self._access.secrets, *hosts))))
 
-    def get(self, agent_name: str, repository: Repository, *, retry: bool = False) -> tuple[Attempt, Environment]:
+    def keys_of(self, agents: Iterable[str]) -> tuple[Secret, ...]:
+        """The keys of some agents' models, as far as there are any.
+
+        Raises:
+            ConfigurationError: what was found cannot be a key.
+        """
+        services = [service for name in agents if (service := self._find_agent(name).needs.service)]
+        return tuple(found for service in services if (found := self._access.key(service).secret))
+
+    def get(
+        self, agent_name: str, repository: Repository, *, retry: bool = False, trial: int = 1
+    ) -> tuple[Attempt, Environment]:
         """Return the environment of the newest attempt, building it when there is none.
 
         Args:
             agent_name: who builds.
             repository: what for.
             retry: whether to build again what could not be built earlier in this session.
+            trial: which of the attempts that were asked for.
 
         Raises:
             InfrastructureError: it could not be built, now or earlier in this session.
@@ -90,13 +102,13 @@ class Environments:
         """
         agent = self._find_agent(agent_name)
         self._say("waiting for the environment's lock")
-        with self._store.lock(agent_name, repository.key):
-            attempt = self._current(agent_name, repository)
+        with self._store.lock(agent_name, repository.key, trial=trial):
+            attempt = self._current(agent_name, repository, trial)
             if attempt is not None and (found := self._reusable(attempt, agent, repository, retry=retry)):
                 return attempt, found
-            return self._built(agent, repository)
+            return self._built(agent, repository, trial)
 
-    def problem(self, agent_name: str, repository: Repository) -> str:
+    def problem(self, agent_name: str, repository: Repository, *, trial: int = 1) -> str:
         """Say why the user has to decide something before work starts; empty when there is nothing.
 
         Raises:
@@ -104,7 +116,7 @@ class Environments:
             InfrastructureError: it cannot be told.
         """
         agent = self._find_agent(agent_name)
-        attempt = self._current(agent_name, repository)
+        attempt = self._current(agent_name, repository, trial)
         environment = attempt.environment() if attempt else None
         if environment is None or self._settings.rebuild:
             return self._access.problem(agent.needs)
@@ -135,10 +147,28 @@ class Environments:
         service = self._find_agent(agent_name).needs.service
         return self._breaker.reason(service) if service else ""
 
-    def exists(self, agent_name: str, repository: Repository) -> bool:
+    def exists(self, agent_name: str, repository: Repository, *, trial: int = 1) -> bool:
         """Whether an environment would be reused, if it fits; needs no container engine."""
-        attempt = self._current(agent_name, repository)
+        attempt = self._current(agent_name, repository, trial)
         return attempt is not None and attempt.finished and not self._settings.rebuild
+
+    def stored(
+        self, agent_name: str, repository: Repository, subject: Tier | Examination, *, trial: int = 1
+    ) -> Verdict | None:
+        """Return the newest verdict of earlier sessions: an error where nothing could be built, None where none is.
+
+        Raises:
+            StoreError: a record cannot be read.
+        """
+        starts = [(one, one.start) for one in self._store.attempts(agent_name, repository.key)]
+        earlier = [one for one, start in starts if start.trial == trial and start.session != self._settings.session]
+        if not earlier:
+            return None
+        newest = earlier[-1]
+        if not newest.finished:
+            return Verdict.ERROR if newest.error() else None
+        verdicts = [one.verdict for one in newest.judged(subject) if one.session != self._settings.session]
+        return verdicts[-1] if verdicts else None
 
     def tree(self, repository: Repository) -> Tree:
         """Return the pinned tree."""
@@ -149,10 +179,11 @@ class Environments:
         self._ready = True
         return engine
 
-    def _current(self, agent_name: str, repository: Repository) -> Attempt | None:
+    def _current(self, agent_name: str, repository: Repository, trial: int) -> Attempt | None:
         """Return this session's attempt, else the newest: another session may be building, too."""
-        attempts = self._store.attempts(agent_name, repository.key)
-        ours = [attempt for attempt in attempts if attempt.session == self._settings.session]
+        starts = [(one, one.start) for one in self._store.attempts(agent_name, repository.key)]
+        attempts = [one for one, start in starts if start.trial == trial]
+        ours = [one for one, start in starts if start.trial == trial and start.session == self._settings.session]
         return next(reversed(ours or attempts), None)
 
     def _reusable(self, attempt: Attempt, agent: Agent, repository: Repository, *, retry: bool) -> Environment | None:
@@ -189,7 +220,7 @@ class Environments:
         lines.append("build it again with --researchenv-rebuild, or judge it as it is with --researchenv-reuse-anyway")
         return "\n".join(lines)
 
-    def _built(self, agent: Agent, repository: Repository) -> tuple[Attempt, Environment]:
+    def _built(self, agent: Agent, repository: Repository, trial: int) -> tuple[Attempt, Environment]:
         """Build, and again in a new attempt where the provider's trouble may be over by then."""
         inputs = self._inputs(agent, repository)
         service = agent.needs.service
@@ -197,7 +228,7 @@ class Environments:
         for number in range(retries + 1):
             if service:
                 self._breaker.check(service)
-            attempt = self._store.begin(agent.name, repository.key, self._settings.session)
+            attempt = self._store.begin(agent.name, repository.key, self._settings.session, trial=trial)
             try:
                 return attempt, self._build(attempt, agent, repository, inputs)
             except ProviderError as error:

@@ -7,7 +7,6 @@ the verdict itself is asserted in the test, by `pytest_researchenv.check`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
@@ -20,9 +19,11 @@ from pytest_researchenv.options import (
     accelerator_option,
     agent_settings,
     agents_of,
+    continued_option,
     limits_option,
     path_option,
     ratio_option,
+    rerun_option,
     run_option,
     text_option,
     timeout_option,
@@ -31,10 +32,12 @@ from pytest_researchenv.report.properties import PREFIX, before_judging, judged_
 
 
 if TYPE_CHECKING:
+    from pytest_researchenv.engine import Engine
     from pytest_researchenv.harness import Harness, Judged
 
 __all__ = [
     "JUDGED",
+    "OPENED",
     "SESSION",
     "c0",
     "c1",
@@ -53,6 +56,8 @@ __all__ = [
 JUDGED = pytest.StashKey["Judged"]()
 #: Id of this pytest session, the same on the controller and every worker.
 SESSION = pytest.StashKey[str]()
+#: What is told of the container engine once it is ready.
+OPENED = pytest.StashKey[Callable[["Engine"], None]]()
 #: What builds environments and judges them.
 HARNESS = pytest.StashKey["Harness"]()
 
@@ -70,7 +75,8 @@ def harness_of(config: pytest.Config) -> Harness:
         settings = Settings(
             results=path_option(config, "results"),
             run=run or "default",
-            continued=bool(run),
+            continued=continued_option(config),
+            rerun=rerun_option(config),
             rebuild=config.getoption("--researchenv-rebuild"),
             reuse_anyway=config.getoption("--researchenv-reuse-anyway"),
             agent_timeout_s=timeout_option(config),
@@ -81,13 +87,13 @@ def harness_of(config: pytest.Config) -> Harness:
             agents=agent_settings(config),
         )
         say = teller_of(config)
-        engine = partial(
-            docker_engine,
-            settings.run,
-            image=text_option(config, "image"),
-            accelerator=accelerator_option(config),
-            say=say,
-        )
+        image, accelerator = text_option(config, "image"), accelerator_option(config)
+
+        def engine() -> Engine:
+            made = docker_engine(settings.run, image=image, accelerator=accelerator, say=say)
+            config.stash.get(OPENED, _nobody)(made)
+            return made
+
         config.stash[HARNESS] = Harness(settings, engine=engine, probes=PROBES, agents=agents_of(config), say=say)
     return config.stash[HARNESS]
 
@@ -112,15 +118,15 @@ def tier_result(
     """Judge a tier of this test's environment, or audit it, building the environment when there is none."""
 
     def judge(tier: Tier | Examination) -> Judged:
-        agent, repository = researchenv_case.agent, researchenv_case.repository
+        agent, repository, trial = researchenv_case.agent, researchenv_case.repository, researchenv_case.trial
         if agent is None:
             raise ConfigurationError("no agent was chosen: give --researchenv-agent")
         # A test that pytest-rerunfailures runs again has what its last run found.
         known = [pair for pair in request.node.user_properties if not pair[0].startswith(PREFIX)]
-        request.node.user_properties[:] = [*known, *before_judging(agent, repository, tier)]
+        request.node.user_properties[:] = [*known, *before_judging(agent, repository, tier, trial)]
         rerun = getattr(request.node, "execution_count", 1) > 1
         try:
-            judged = researchenv_harness.judge(agent, repository, tier, retry=rerun)
+            judged = researchenv_harness.judge(agent, repository, tier, retry=rerun, trial=trial)
         except InfrastructureError:
             request.node.user_properties += stopped_properties(researchenv_harness.environments.stopped(agent))
             raise
@@ -171,6 +177,10 @@ def c5(tier_result: Callable[[Tier | Examination], Judged]) -> Judged:
 def integrity(tier_result: Callable[[Tier | Examination], Judged]) -> Judged:
     """The integrity audit: nothing in the environment is made to look like what it is not."""
     return tier_result(Examination.INTEGRITY)
+
+
+def _nobody(engine: Engine) -> None:
+    """Tell nobody of the container engine."""
 
 
 def _no_suite(request: pytest.FixtureRequest) -> NoReturn:

@@ -94,7 +94,13 @@ class Harness:
             self._engine.close()
 
     def judge(
-        self, agent_name: str, repository: Repository, tier: Tier | Examination, *, retry: bool = False
+        self,
+        agent_name: str,
+        repository: Repository,
+        tier: Tier | Examination,
+        *,
+        retry: bool = False,
+        trial: int = 1,
     ) -> Judged:
         """Return the verdict on a tier or of the audit, looking unless a stored result stands.
 
@@ -103,13 +109,14 @@ class Harness:
             repository: what for.
             tier: what is judged.
             retry: whether to build again what could not be built earlier in this session.
+            trial: which of the attempts that were asked for.
 
         Raises:
             ConfigurationError: there is no probe for the tier.
             InfrastructureError: no verdict is possible; this, too, is recorded.
         """
         if isinstance(tier, Examination):
-            return self._audit(agent_name, repository, retry=retry)
+            return self._audit(agent_name, repository, retry=retry, trial=trial)
         spec = repository.spec(tier)
         cause, reason = spec.idle
         if cause is not Cause.NONE:
@@ -117,16 +124,20 @@ class Harness:
         if tier not in self._probes:
             raise ConfigurationError(f"{tier} cannot be judged by this version: there is no probe for it")
         with self._say.at(agent_name, repository.slug):
-            attempt, environment = self._stored or self.environments.get(agent_name, repository, retry=retry)
+            attempt, environment = self._stored or self.environments.get(
+                agent_name, repository, retry=retry, trial=trial
+            )
             self._say(f"waiting for the lock of {tier}")
             with attempt.lock(tier):
                 standing = self._standing(attempt, repository, tier)
                 result = standing or self._probe(attempt, environment, repository, tier)
         return self._judged(result, attempt, environment, fresh=standing is None)
 
-    def _audit(self, agent_name: str, repository: Repository, *, retry: bool) -> Judged:
+    def _audit(self, agent_name: str, repository: Repository, *, retry: bool, trial: int) -> Judged:
         with self._say.at(agent_name, repository.slug):
-            attempt, environment = self._stored or self.environments.get(agent_name, repository, retry=retry)
+            attempt, environment = self._stored or self.environments.get(
+                agent_name, repository, retry=retry, trial=trial
+            )
             found, fresh = self._audited(attempt, environment, repository, session=self._settings.session)
         return self._judged(found.result, attempt, environment, fresh=fresh)
 
@@ -139,9 +150,15 @@ class Harness:
         if not results or results[-1].verdict is Verdict.ERROR:
             return None
         last = results[-1]
-        kept = last.session == self._settings.session or self._settings.continued
+        kept = self._kept(last)
         same = last.basis == self._basis(repository, tier) and last.audit == audit_basis(repository)
         return last if kept and same else None
+
+    def _kept(self, stored: TierResult) -> bool:
+        """Whether a stored verdict is one to keep: of this session, or of a run that is continued."""
+        if stored.session == self._settings.session:
+            return True
+        return self._settings.continued and not self._settings.rerun.wants(stored.tier, stored.verdict)
 
     def _probe(self, attempt: Attempt, environment: Environment, repository: Repository, tier: Tier) -> TierResult:
         found, _ = self._audited(attempt, environment, repository)
@@ -179,7 +196,7 @@ class Harness:
             return self._recorded(attempt, environment, repository, Examination.INTEGRITY, look), True
 
     def _still_stands(self, result: TierResult, environment: Environment, repository: Repository, session: str) -> bool:
-        kept = not session or result.session == session or self._settings.continued
+        kept = not session or self._kept(result)
         same = result.snapshot == environment.image and result.basis == audit_basis(repository)
         return kept and same and result.verdict is not Verdict.ERROR
 
@@ -251,7 +268,9 @@ class Harness:
             settings=self._probe_settings(),
             hardware=self._engine.hardware,
             records=attempt.folder,
-            result_of=lambda other: self.judge(environment.key.agent, repository, other).result,
+            result_of=lambda other: (
+                self.judge(environment.key.agent, repository, other, trial=attempt.start.trial).result
+            ),
         )
 
     def _assets(self, repository: Repository, tier: Tier) -> tuple[Mount, ...]:

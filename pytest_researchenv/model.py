@@ -7,7 +7,7 @@ Plain frozen dataclasses: importing this module imports nothing heavy.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from pytest_researchenv._description import (
     Asset,
@@ -29,6 +29,7 @@ __all__ = [
     "NO_SELF_REPORT",
     "UNFREEZABLE",
     "Asset",
+    "AttemptStart",
     "Audit",
     "Cause",
     "Claim",
@@ -90,6 +91,24 @@ class EnvironmentKey:
 
 
 @dataclass(frozen=True, slots=True)
+class AttemptStart:
+    """What is known of an attempt when it begins.
+
+    Attributes:
+        session: id of the pytest session that began it.
+        created: UTC, ISO 8601.
+        trial: which of the attempts that were asked for (`--researchenv-attempts`), from 1. One that is made again has
+            the same number.
+        schema: version of this record's schema.
+    """
+
+    session: str
+    created: str = ""
+    trial: int = 1
+    schema: Literal[1] = 1
+
+
+@dataclass(frozen=True, slots=True)
 class SelfReport:
     """What an agent claims about its environment; `None` means "I don't know".
 
@@ -141,6 +160,7 @@ class Environment:
         refused: requests to the outside that were refused to the agent, as `GET host/path`, each once.
         notes: what people should know of how it was built, such as that its cost is not known.
         records: name of each file that was recorded beside it (self-report, transcript, requests, …) → SHA-256.
+        schema: version of this record's schema.
         seal: what tells an edited record: `provenance.seal_of` it.
     """
 
@@ -161,6 +181,7 @@ class Environment:
     refused: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     records: dict[str, str] = field(default_factory=dict)
+    schema: Literal[1] = 1
     seal: str = ""
 
 
@@ -195,6 +216,7 @@ class TierResult:
         log_digest: SHA-256 of the log, in hexadecimal.
         accelerator: what C2 to C4 of its session ran on.
         settings: what of the session's settings decided it: name → value.
+        schema: version of this record's schema.
         seal: what tells an edited record: `provenance.seal_of` it.
     """
 
@@ -222,6 +244,7 @@ class TierResult:
     log_digest: str = ""
     accelerator: str = ""
     settings: dict[str, float] = field(default_factory=dict)
+    schema: Literal[1] = 1
     seal: str = ""
 
 
@@ -234,6 +257,7 @@ class Audit:
         blanked: absolute path of a start-up hook in the image → what stands there in the probe's world instead.
         modules: top-level module that is not what it seems → why.
         interpreter: why the reported interpreter is not genuine; empty when it is.
+        schema: version of this record's schema.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -242,6 +266,7 @@ class Audit:
     blanked: dict[str, str] = field(default_factory=dict)
     modules: dict[str, str] = field(default_factory=dict)
     interpreter: str = ""
+    schema: Literal[1] = 1
 
     @property
     def voiding(self) -> tuple[Finding, ...]:

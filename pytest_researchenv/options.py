@@ -16,6 +16,7 @@ from pytest_researchenv.agents.registry import find_agent
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.gateway.protocol import Reach
 from pytest_researchenv.hardware import Accelerator
+from pytest_researchenv.rerun import Rerun, parse_rerun
 from pytest_researchenv.sandbox.protocol import Limits
 from pytest_researchenv.settings import AgentSettings
 
@@ -25,13 +26,16 @@ __all__ = [
     "add_options",
     "agent_settings",
     "agents_of",
+    "attempts_option",
     "check_options",
     "chosen_agents",
     "chosen_suites",
+    "continued_option",
     "limits_option",
     "path_option",
     "profiles_of",
     "ratio_option",
+    "rerun_option",
     "run_option",
     "seconds_option",
     "text_option",
@@ -57,6 +61,9 @@ _TEXTS = {
     "max_cost": ("", "what the run may spend on models, in US dollars (default: no limit)"),
     "c0_max_missing": ("0", "share of imports that may be missing before C0 fails, 0 to 1"),
     "cache": ("~/.cache/researchenv", "folder for pinned source trees"),
+    "attempts": ("1", "how often each agent tries each repository, each time in an environment of its own"),
+    "junit": ("", "file for JUnit XML that is whole on disk at every moment; of a continued run, with all it holds"),
+    "ctrf": ("", "file for CTRF JSON, likewise"),
     "progress_interval": ("60", "seconds between lines about what is being done, where a line cannot be updated"),
 }
 
@@ -90,6 +97,13 @@ def add_options(parser: pytest.Parser) -> None:
     )
     group.addoption("--researchenv-run", metavar="NAME", help="continue this run: do only what is missing in it")
     group.addoption(
+        "--researchenv-rerun",
+        action="append",
+        metavar="WHAT",
+        help="run only these tests of the run, and judge them again: infra (those that ended in an error), missing "
+        "(not judged yet), failed, or a tier, such as tier:C3; may be repeated",
+    )
+    group.addoption(
         "--researchenv-rebuild", action="store_true", help="make a new attempt even where an environment exists"
     )
     group.addoption(
@@ -114,6 +128,11 @@ def check_options(config: pytest.Config) -> None:
     """
     chosen_agents(config)
     run_option(config)
+    rerun_option(config)
+    attempts_option(config)
+    for name in ("junit", "ctrf"):
+        if text_option(config, name) and path_option(config, name).is_dir():
+            raise pytest.UsageError(f"{_flag(name)} is {text_option(config, name)!r}, a folder: give a file")
     timeout_option(config)
     agent_settings(config)
     seconds_option(config, "progress_interval")
@@ -223,6 +242,30 @@ def run_option(config: pytest.Config) -> str:
             f"--researchenv-run is {name!r}: give 1 to 64 letters, digits, '.', '_' and '-', beginning with no sign"
         )
     return name
+
+
+def attempts_option(config: pytest.Config) -> int:
+    """Return how often each agent tries each repository."""
+    most = 99
+    allowed = range(1, most + 1)
+    return int(_number(config, "attempts", f"a whole number from 1 to {most}", lambda value: value in allowed))
+
+
+def rerun_option(config: pytest.Config) -> Rerun:
+    """Return which tests of the run are run again.
+
+    Raises:
+        pytest.UsageError: a word is unknown.
+    """
+    try:
+        return parse_rerun(config.getoption("--researchenv-rerun") or ())
+    except ConfigurationError as error:
+        raise pytest.UsageError(f"--researchenv-rerun: {error}") from error
+
+
+def continued_option(config: pytest.Config) -> bool:
+    """Whether stored results of the run stand: it was named, or some of it is run again."""
+    return bool(run_option(config) or rerun_option(config))
 
 
 def path_option(config: pytest.Config, name: str) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Generator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,13 +31,14 @@ from pytest_researchenv.fixtures import (
     tier_result,
 )
 from pytest_researchenv.live import PLUGIN, Progress
-from pytest_researchenv.model import Tier
+from pytest_researchenv.model import Cause, Examination, Tier, Verdict
 from pytest_researchenv.report.properties import OURS
 from pytest_researchenv.report.summary import Summary
 from pytest_researchenv.xdist import XdistHooks, note_distribution, session_of_worker, stop_with_usage_error
 
 
 if TYPE_CHECKING:
+    from pytest_researchenv.environments import Environments
     from pytest_researchenv.redaction import Redactor
 
 __all__ = ["c0", "c1", "c2", "c3", "c4", "c5", "integrity", "researchenv_case", "researchenv_harness", "tier_result"]
@@ -61,13 +63,21 @@ def pytest_configure(config: pytest.Config) -> None:
     """Check the options, and add the chosen suites to what is collected."""
     options.check_options(config)
     session = session_of_worker(config)
-    config.stash[SESSION] = session or uuid.uuid4().hex
+    # Its beginning makes records of later sessions stand after those of earlier ones.
+    config.stash[SESSION] = session or f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:12]}"
     config.addinivalue_line(
         "markers", "integrity: audits an environment for signs of tampering, apart from the six tiers"
     )
     # On workers, too: xdist gives them the command line as it was.
     if names := options.chosen_suites(config):
         _collect_suites(config, names)
+    if not config.option.collectonly and (
+        options.chosen_agents(config) or options.text_option(config, "junit") or options.text_option(config, "ctrf")
+    ):
+        # Records need pydantic, which must cost nothing where nothing is recorded.
+        from pytest_researchenv.recording.plugin import record  # noqa: PLC0415
+
+        record(config)
     if session:
         return
     config.pluginmanager.register(Summary(spent=lambda: _spent(config)), "researchenv-summary")
@@ -98,6 +108,24 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         cases = []
     parameters = [pytest.param(case, id=case.id) for case in cases]
     metafunc.parametrize(CASE, parameters, indirect=True, scope="module")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave only those tests that are to be run again, where that was asked for."""
+    rerun = options.rerun_option(config)
+    if not rerun or not options.chosen_agents(config):
+        return
+    environments = harness_of(config).environments
+    chosen: list[pytest.Item] = []
+    others: list[pytest.Item] = []
+    for item in items:
+        case = case_of(item)
+        stored = {subject: _stored(environments, case, subject) for subject in tiers_of(item)} if case else {}
+        wanted = any(rerun.wants(subject, verdict) for subject, verdict in stored.items())
+        (chosen if wanted else others).append(item)
+    config.hook.pytest_deselected(items=others)
+    items[:] = chosen
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -141,7 +169,11 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
     ]
     environments = harness_of(config).environments
     cases = list({case.group: case for case, _ in applicable}.values())
-    missing = [case.agent for case in cases if case.agent and not environments.exists(case.agent, case.repository)]
+    missing = [
+        case.agent
+        for case in cases
+        if case.agent and not environments.exists(case.agent, case.repository, trial=case.trial)
+    ]
     audits = sum(not isinstance(tier, Tier) for _, tier in applicable)
     skipped = len(judged) - len(applicable)
     return (
@@ -149,6 +181,16 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
         f"tiers: {len(applicable) - audits} to judge, {skipped} not applicable"
         + (f"; {audits} to audit" if audits else "")
     ) + _most(environments.most_usd, missing, options.agent_settings(config).max_cost_usd)
+
+
+def _stored(environments: Environments, case: Case, subject: Tier | Examination) -> Verdict | None:
+    """What earlier sessions of the run have stored; of a record that is damaged, its own test tells."""
+    if isinstance(subject, Tier) and case.repository.spec(subject).idle[0] is not Cause.NONE:
+        return None
+    try:
+        return environments.stored(str(case.agent), case.repository, subject, trial=case.trial)
+    except InfrastructureError:
+        return Verdict.ERROR
 
 
 def _most(most_usd: Callable[[str], float | None], agents: list[str], limit: float | None) -> str:
@@ -214,7 +256,7 @@ def _problem(config: pytest.Config, cases: list[Case]) -> str:
     found = []
     for case in cases:
         try:
-            found.append(environments.problem(str(case.agent), case.repository))
+            found.append(environments.problem(str(case.agent), case.repository, trial=case.trial))
         except ConfigurationError as error:
             found.append(str(error))
         except InfrastructureError:

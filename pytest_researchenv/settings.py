@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_researchenv.gateway.protocol import Reach
+from pytest_researchenv.rerun import NOTHING, Rerun
 from pytest_researchenv.sandbox.protocol import Limits
 
 
@@ -57,6 +58,7 @@ class Settings:
         cache: folder for pinned trees.
         session: id of this pytest session, the same on every worker.
         agents: what the chosen agents work with.
+        rerun: which stored verdicts do not stand, although the run is continued.
     """
 
     results: Path
@@ -70,3 +72,4 @@ class Settings:
     cache: Path
     session: str
     agents: AgentSettings = field(default_factory=AgentSettings)
+    rerun: Rerun = NOTHING

@@ -1,5 +1,8 @@
 """Runs, attempts and results on disk.
 
+    <results>/<run>/
+        manifest-*.json      what each session was: see `recording.manifest`
+        journal-*.jsonl      what happened in it: see `recording.journal`
     <results>/<run>/<agent>/<suite>/<repository>/attempt-001/
         attempt.json         which session began it
         environment.json     written once the environment is frozen
@@ -19,6 +22,7 @@ place where bytes enter a results folder, and so the one where secrets are taken
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -26,6 +30,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar, cast, final
 
@@ -35,7 +40,16 @@ from pydantic import TypeAdapter, ValidationError
 from pytest_researchenv.errors import ConfigurationError, StoreError
 from pytest_researchenv.layerchanges import read_changes, write_changes
 from pytest_researchenv.log import capped_log
-from pytest_researchenv.model import Audit, Environment, EnvironmentKey, Examination, SelfReport, Tier, TierResult
+from pytest_researchenv.model import (
+    AttemptStart,
+    Audit,
+    Environment,
+    EnvironmentKey,
+    Examination,
+    SelfReport,
+    Tier,
+    TierResult,
+)
 from pytest_researchenv.provenance import records_in, seal_of
 from pytest_researchenv.redaction import Redactor
 from pytest_researchenv.sandbox.protocol import Change
@@ -45,6 +59,7 @@ __all__ = ["Attempt", "Store", "load_environment", "locked", "write_whole"]
 
 _T = TypeVar("_T")
 _V = TypeVar("_V")
+_START = TypeAdapter(AttemptStart)
 _ENVIRONMENT = TypeAdapter(Environment)
 _RESULT = TypeAdapter(TierResult)
 _AUDIT = TypeAdapter(Audit)
@@ -83,12 +98,17 @@ class Attempt:
         return self.folder / "requests.jsonl"
 
     @property
+    def start(self) -> AttemptStart:
+        """What was known when it began; of no session where the record is damaged."""
+        try:
+            return _START.validate_json((self.folder / "attempt.json").read_bytes())
+        except (OSError, ValidationError):
+            return AttemptStart("")
+
+    @property
     def session(self) -> str:
         """Id of the pytest session that began the attempt; empty where the record is damaged."""
-        try:
-            return str(json.loads((self.folder / "attempt.json").read_bytes())["session"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return ""
+        return self.start.session
 
     @property
     def finished(self) -> bool:
@@ -164,6 +184,10 @@ class Attempt:
         paths = sorted(self.folder.glob(f"{Examination.INTEGRITY}-[0-9]*.json"), key=_number)
         return [_require(path, _AUDIT) for path in paths]
 
+    def judged(self, subject: Tier | Examination) -> list[TierResult]:
+        """Every result of a tier or of the audit, oldest first."""
+        return self.results(subject) if isinstance(subject, Tier) else [audit.result for audit in self.audits()]
+
     def next_log(self, tier: Tier | Examination) -> Path:
         """Where the log of the tier's next probe goes. Call it under the tier's lock."""
         last = max(map(_number, self.folder.glob(f"{tier}-[0-9]*.*")), default=0)
@@ -230,23 +254,37 @@ class Store:
         attempts = self.attempts(agent, repository)
         return attempts[-1] if attempts else None
 
-    def begin(self, agent: str, repository: str, session: str) -> Attempt:
-        """Make the folder of the next attempt. Call it under `lock`."""
-        latest = self.latest(agent, repository)
-        attempt = self._attempt(agent, repository, latest.key.attempt + 1 if latest else 1)
+    def begin(self, agent: str, repository: str, session: str, *, trial: int = 1) -> Attempt:
+        """Make the folder of the next attempt. Call it under the trial's `lock`."""
+        folder = self._folder(agent, repository)
+        start = AttemptStart(session, datetime.now(UTC).isoformat(timespec="seconds"), trial)
+        # Named once it says what it is: another trial's may be made at the same time, and is none of this one's.
+        made = folder / f".{uuid.uuid4().hex}"
         try:
-            attempt.folder.mkdir(parents=True)
+            made.mkdir(parents=True)
+            write_whole(made / "attempt.json", _START.dump_json(start))
+            return self._named(made, agent, repository)
         except OSError as error:
             raise StoreError(
                 f"the results folder cannot be written: {error}; choose another with --researchenv-results"
             ) from error
-        write_whole(attempt.folder / "attempt.json", json.dumps({"session": session}).encode())
-        return attempt
+
+    def _named(self, made: Path, agent: str, repository: str) -> Attempt:
+        while True:
+            latest = self.latest(agent, repository)
+            attempt = self._attempt(agent, repository, latest.key.attempt + 1 if latest else 1)
+            try:
+                made.rename(attempt.folder)
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+            else:
+                return attempt
 
     @contextmanager
-    def lock(self, agent: str, repository: str) -> Iterator[None]:
-        """Keep others from beginning an attempt of this agent at this repository."""
-        with _lock(self._folder(agent, repository) / ".lock"):
+    def lock(self, agent: str, repository: str, *, trial: int = 1) -> Iterator[None]:
+        """Keep others from beginning an attempt of this agent at this repository, as the same trial."""
+        with _lock(self._folder(agent, repository) / (".lock" if trial == 1 else f".lock-{trial}")):
             yield
 
     def _folder(self, agent: str, repository: str) -> Path:

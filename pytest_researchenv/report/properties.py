@@ -20,15 +20,18 @@ PREFIX = "researchenv_"
 OURS = frozenset(
     PREFIX + name
     for name in (
-        *("agent", "repository", "key", "tier", "verdict", "cause", "emulated", "run", "image", "dataset"),
+        *("agent", "repository", "key", "tier", "trial", "verdict", "cause", "emulated", "run", "image", "dataset"),
         *("diagnosis", "diagnosis_rule", "diagnosis_confidence"),
     )
 )
 
 
-def before_judging(agent: str, repository: Repository, tier: Tier | Examination) -> list[tuple[str, object]]:
+def before_judging(
+    agent: str, repository: Repository, tier: Tier | Examination, trial: int = 1
+) -> list[tuple[str, object]]:
     """What is known even when judging ends in an error."""
-    return _named({"agent": agent, "repository": repository.name, "key": repository.key, "tier": str(tier)})
+    about = {"agent": agent, "repository": repository.name, "key": repository.key, "tier": str(tier), "trial": trial}
+    return _named(about)
 
 
 def judged_properties(judged: Judged) -> list[tuple[str, object]]:

@@ -29,7 +29,7 @@ class Row:
 
     Attributes:
         agent: name of the agent.
-        repository: `Repository.key`.
+        repository: `Repository.key`, with the attempt's number behind it where it is not the first.
         tier: what was judged.
         verdict: what it came to.
         emulated: whether the CPU stood in for accelerators.
@@ -73,7 +73,10 @@ class Summary:
         verdict = Verdict(facts.get("verdict", "error")) if report.when == "call" else Verdict.ERROR
         name = facts["tier"]
         tier = Tier(name) if name in set(Tier) else Examination(name)
-        row = Row(facts["agent"], facts["key"], tier, verdict, facts.get("emulated") == "true")
+        # Named as in the test's id: of several attempts each has a line of its own.
+        trial = facts.get("trial", "1")
+        repository = facts["key"] if trial == "1" else f"{facts['key']}-{trial}"
+        row = Row(facts["agent"], repository, tier, verdict, facts.get("emulated") == "true")
         self._rows[row.agent, row.repository, row.tier] = row
         self._notes |= dict.fromkeys(facts.get("notes", "").splitlines())
         self._stopped.update(facts.get("stopped", "").splitlines())

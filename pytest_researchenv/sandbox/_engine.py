@@ -21,7 +21,7 @@ from pytest_researchenv.sandbox.labels import Owner
 from pytest_researchenv.sandbox.protocol import Mount
 
 
-__all__ = ["architecture", "engine_errors", "ensure_volume", "helper", "patience"]
+__all__ = ["architecture", "engine_errors", "engine_version", "ensure_volume", "helper", "patience"]
 
 #: Written last into a volume; a volume without it was filled only in part.
 MARKER = ".researchenv-complete"
@@ -52,6 +52,15 @@ def architecture(client: docker.DockerClient) -> str:
     """The engine's architecture, as Docker and Debian name it (`amd64`)."""
     with engine_errors("asking for its architecture"):
         return str(client.version()["Arch"])
+
+
+def engine_version(client: docker.DockerClient) -> str:
+    """The engine's name and version (`Docker 20.10.24`)."""
+    with engine_errors("asking for its version"):
+        known = client.version()
+    # Podman answers as Docker does, and names itself among its components.
+    names = [str(component.get("Name", "")) for component in known.get("Components") or ()]
+    return f"{'Podman' if any(name.startswith('Podman') for name in names) else 'Docker'} {known['Version']}"
 
 
 @contextmanager

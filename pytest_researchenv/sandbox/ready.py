@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.gateway.opening import Gateways
 from pytest_researchenv.hardware import CPU_ONLY, Accelerator, Hardware
+from pytest_researchenv.sandbox._engine import engine_version
 from pytest_researchenv.sandbox.agenttools import ensure_agent_tool
 from pytest_researchenv.sandbox.assets import ensure_asset
 from pytest_researchenv.sandbox.daemon import connect
@@ -65,6 +66,7 @@ def docker_engine(run: str, *, image: str, accelerator: str, say: Callable[[str]
         close=client.close,
         tools=ensure_tools(client, owner=owner, image=base.image, say=say),
         tool_volume=partial(ensure_agent_tool, client, owner=owner, image=base.image, say=say),
+        version=engine_version(client),
         gateway=Gateways(client, sandbox, owner, host, say),
         hardware=hardware,
         volume_of=partial(ensure_asset, client, owner=owner, image=base.image, say=say),

@@ -61,7 +61,7 @@ from pytest_researchenv.model import TierResult, Verdict
 class FakeHarness:
     """Passes where it is asked to try again."""
 
-    def judge(self, agent, repository, tier, *, retry=False):
+    def judge(self, agent, repository, tier, *, retry=False, trial=1):
         if not retry:
             raise InfrastructureError("the registry did not answer")
         return Judged(TierResult(tier, Verdict.PASSED))

@@ -31,7 +31,7 @@ from pytest_researchenv.model import Cause, Tier, TierResult, Verdict
 class FakeHarness:
     """Gives scripted verdicts: the repository's name says which."""
 
-    def judge(self, agent, repository, tier, *, retry=False):
+    def judge(self, agent, repository, tier, *, retry=False, trial=1):
         if repository.slug == "outage":
             raise InfrastructureError("the registry did not answer")
         if repository.slug == "absent" and tier is Tier.C1:
@@ -143,6 +143,28 @@ def test_two_agents_make_two_cases_of_each_repository(suite: pytest.Pytester) ->
     result.stdout.fnmatch_lines(["*test_c0_static_imports[[]noop-fine]", "*test_c1_cpu_execution[[]noop-fine]"])
 
 
+def test_several_attempts_are_listed_one_after_the_other(suite: pytest.Pytester) -> None:
+    """All first ones, then all second ones; the first has the id that it has alone."""
+    result = suite.runpytest(
+        "mine", "--researchenv-agent=oracle", "--researchenv-attempts=2", "-k", "c0", "--collect-only", "-q"
+    )
+
+    listed = re.findall(r"\[oracle-(.+)\]", result.stdout.str())
+    assert listed == ["absent", "broken", "fine", "outage", "absent-2", "broken-2", "fine-2", "outage-2"]
+
+
+def test_two_tests_never_have_the_same_id(suite: pytest.Pytester) -> None:
+    """A repository whose name looks like another's second attempt is told, before anything is done."""
+    (suite.path / "mine/fine").rename(suite.path / "mine/broken-2")
+    path = suite.path / "mine/broken-2/repo.toml"
+    path.write_text(path.read_text().replace("owner/fine", "owner/broken-2"))
+
+    result = suite.runpytest_subprocess("mine", "--researchenv-agent=oracle", "--researchenv-attempts=2")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*oracle-broken-2 would be both*"])
+
+
 def test_listing_needs_no_agent(suite: pytest.Pytester) -> None:
     """Without an agent tests are listed, and their ids say so."""
     result = suite.runpytest("mine", "--collect-only", "-q")
@@ -173,6 +195,10 @@ def test_running_without_an_agent_is_a_usage_error_that_lists_them(suite: pytest
         (["--researchenv-allow=https://example.org/x"], "*allow*no host*example.org*"),
         (["--researchenv-allow=*.org"], "*allow*no host*"),
         (["--researchenv-max-cost=much"], "*max-cost*'much'*US dollars*"),
+        (["--researchenv-attempts=0"], "*attempts*'0'*whole number*"),
+        (["--researchenv-attempts=1.5"], "*attempts*'1.5'*whole number*"),
+        (["--researchenv-rerun=broken"], "*rerun*'broken'*infra, missing, failed, tier:C0*"),
+        (["--researchenv-junit=."], "*junit*'.'*folder*"),
         (["--researchenv-retries=-1"], "*retries*'-1'*whole number*"),
         (["--researchenv-prompt=nowhere.md"], "*prompt*nowhere.md*no file*"),
         (["--researchenv-prices=nowhere.toml"], "*prices*nowhere.toml*no file*"),

@@ -41,7 +41,7 @@ class FakeHarness:
     def __init__(self, config):
         self.say = teller_of(config)
 
-    def judge(self, agent, repository, tier, *, retry=False):
+    def judge(self, agent, repository, tier, *, retry=False, trial=1):
         with self.say.at(agent, repository.slug):
             if tier is Tier.C0:
                 self.say("agent at work")

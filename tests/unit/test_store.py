@@ -235,3 +235,23 @@ def test_secrets_are_taken_out_of_everything_that_is_written(tmp_path: Path) -> 
     assert len(files) >= 7
     assert not [path for path in files if secret.encode() in path.read_bytes()]
     assert attempt.transcript.read_bytes() == b"a [redacted WORD] b"
+
+
+def test_trials_take_numbers_without_waiting_for_one_another(tmp_path: Path) -> None:
+    """Two that begin at once get folders of their own, each of which says from the first whose it is."""
+    store = Store(tmp_path, "r")
+    begun: list[Attempt] = []
+
+    def begin(trial: int) -> None:
+        for _ in range(10):
+            with store.lock("oracle", "x", trial=trial):
+                begun.append(store.begin("oracle", "x", "s", trial=trial))
+
+    threads = [threading.Thread(target=begin, args=(trial,)) for trial in (1, 2, 3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(attempt.key.attempt for attempt in begun) == list(range(1, 31))
+    assert [sum(attempt.start.trial == trial for attempt in begun) for trial in (1, 2, 3)] == [10, 10, 10]

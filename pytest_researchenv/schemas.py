@@ -1,0 +1,67 @@
+"""JSON Schemas of everything that is recorded."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from pytest_researchenv.errors import ConfigurationError
+from pytest_researchenv.model import AttemptStart, Audit, Environment, SelfReport, TierResult
+from pytest_researchenv.recording.journal import Line
+from pytest_researchenv.recording.manifest import Manifest
+
+
+__all__ = ["SCHEMAS", "add_command", "schema_of"]
+
+#: Name of a schema → what it describes, and where such records are.
+SCHEMAS: Mapping[str, tuple[TypeAdapter[Any], str]] = {
+    "attempt": (TypeAdapter(AttemptStart), "attempt-001/attempt.json"),
+    "audit": (TypeAdapter(Audit), "attempt-001/integrity-001.json"),
+    "environment": (TypeAdapter(Environment), "attempt-001/environment.json"),
+    "journal": (TypeAdapter(Line), "one line of journal-*.jsonl"),
+    "manifest": (TypeAdapter(Manifest), "manifest-*.json"),
+    "result": (TypeAdapter(TierResult), "attempt-001/C0-001.json to C5-001.json"),
+    "self-report": (TypeAdapter(SelfReport), "attempt-001/report.json"),
+}
+
+
+def schema_of(name: str) -> str:
+    """Return a schema as JSON.
+
+    Raises:
+        ConfigurationError: there is none of that name.
+    """
+    if name not in SCHEMAS:
+        raise ConfigurationError(f"there is no schema {name!r}: give one of {', '.join(SCHEMAS)}")
+    adapter, where = SCHEMAS[name]
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$comment": where}
+    return json.dumps(schema | adapter.json_schema(mode="serialization"), indent=2, ensure_ascii=False) + "\n"
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the command."""
+    schema = commands.add_parser("schema", help="print the JSON Schema of a record, or write those of all")
+    schema.add_argument("name", nargs="?", metavar="NAME", help=f"one of {', '.join(SCHEMAS)}; without it, their names")
+    schema.add_argument("--output", type=Path, metavar="FOLDER", help="write all of them as NAME.json into this folder")
+    schema.set_defaults(run=_schema)
+
+
+def _schema(arguments: argparse.Namespace) -> int:
+    if arguments.output:
+        try:
+            arguments.output.mkdir(parents=True, exist_ok=True)
+            for name in SCHEMAS:
+                (arguments.output / f"{name}.json").write_text(schema_of(name), encoding="utf-8")
+        except OSError as error:
+            raise ConfigurationError(f"{arguments.output} cannot be written: {error}") from error
+    elif arguments.name:
+        print(schema_of(arguments.name), end="")
+    else:
+        for name, (_, where) in SCHEMAS.items():
+            print(f"{name}: {where}")
+    return 0
