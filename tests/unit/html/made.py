@@ -39,13 +39,13 @@ def descriptions() -> Mapping[str, Repository]:
     return described([], {"quickstart"})
 
 
-def result(verdict: Verdict = Verdict.PASSED, tier: Tier = Tier.C1, **values: Any) -> TierResult:
+def result(verdict: Verdict = Verdict.PASSED, tier: Tier = Tier.C1, **values: Any) -> TierResult:  # noqa: ANN401 - as `replace` has it
     """What a probe found."""
     cause = Cause.NONE if verdict is Verdict.PASSED else Cause.EXIT_CODE
     return replace(TierResult(tier, verdict, cause), **values)
 
 
-def environment(key: EnvironmentKey, **values: Any) -> Environment:
+def environment(key: EnvironmentKey, **values: Any) -> Environment:  # noqa: ANN401 - as `replace` has it
     """What an attempt left."""
     plain = Environment(
         key=key,
@@ -69,7 +69,7 @@ def attempt(
     folder: Path = Path("nowhere"),
     agent: str = "codex",
     repository: str = "quickstart/kvpress",
-    **values: Any,
+    **values: Any,  # noqa: ANN401 - as `replace` has it
 ) -> AttemptRecord:
     """One attempt with these results."""
     key = EnvironmentKey("default", agent, repository, number)
