@@ -154,7 +154,8 @@ def make_run(
         agents: who tried.
         attempts: how many times each.
         seed: what outcomes are drawn from.
-        every_tier: whether tiers that do not apply are recorded, too, as skipped.
+        every_tier: whether each attempt has a result in each tier: none breaks, and tiers that do not apply are recorded
+            as skipped.
         emulated: whether the CPU stood in for devices.
         steps: how many steps each trajectory has.
     """
@@ -184,7 +185,7 @@ class _Maker:
 
     def make(self, *, every_tier: bool, steps: int) -> None:
         """Write everything."""
-        if self.choose.random() < _BROKEN:
+        if not every_tier and self.choose.random() < _BROKEN:
             self.attempt.save_error("the model could not be had: rate limit: 429 after 3 tries")
             return
         self.began = _BEGIN + timedelta(hours=self.number, minutes=self.choose.randrange(600))

@@ -33,9 +33,7 @@ def matrix_of(
     rows = []
     for key in keys:
         description = descriptions.get(key)
-        cells = tuple(
-            tuple(_cell(of_part.get(key), tier, description, places, cause_of) for tier in Tier) for of_part in tried
-        )
+        cells = tuple(_cells(of_part.get(key), description, places, cause_of) for of_part in tried)
         name = _name(key) if len(suites) == 1 else key
         rows.append(MatrixRow(key, name, description.domain if description else "", cells))
     return Matrix(tuple(rows))
@@ -45,23 +43,35 @@ def _name(key: str) -> str:
     return key.rpartition("/")[2]
 
 
-def _cell(tries: Tries | None, tier: Tier, description: Repository | None, places: Places, cause_of: CauseOf) -> Cell:
-    cause, reason = description.spec(tier).idle if description else (Cause.NONE, "")
-    idle = f"{cause}: {reason}" if cause is not Cause.NONE else ""
+def _cells(tries: Tries | None, description: Repository | None, places: Places, cause_of: CauseOf) -> tuple[Cell, ...]:
+    """What one agent came to at one repository, tier by tier."""
+    idle = [_idle(description, tier) for tier in Tier]
     if tries is None:
-        return Cell(idle=idle)
-    found = []
-    for attempt in sorted((*tries.tries, *tries.broken, *tries.superseded), key=lambda one: one.key.attempt):
+        return tuple(Cell(idle=why) for why in idle)
+    every = sorted((*tries.tries, *tries.broken, *tries.superseded), key=lambda one: one.key.attempt)
+    counted = {one.key.attempt for one in tries.tries}
+    found: list[list[AttemptCell]] = [[] for _ in Tier]
+    for attempt in every:
         page = places.address(attempt.key)
-        if result := attempt.results.get(tier):
-            found.append(_judged(attempt, result, page, cause_of(attempt, result), counted=attempt in tries.tries))
-        elif attempt.environment is None and not idle:
-            words = attempt.error or "; ".join(damage.problem for damage in attempt.damage)
-            kind = str(error_kind(attempt))
-            found.append(
-                AttemptCell(attempt.key.attempt, str(Verdict.ERROR), kind, words, 0, page, counted=not tries.tries)
-            )
-    return Cell(tuple(found), idle)
+        counts = attempt.key.attempt in counted
+        for why, of_tier, tier in zip(idle, found, Tier, strict=True):
+            if result := attempt.results.get(tier):
+                of_tier.append(_judged(attempt, result, page, cause_of(attempt, result), counted=counts))
+            elif attempt.environment is None and not why:
+                of_tier.append(_broken(attempt, page, counted=not counted))
+    return tuple(Cell(tuple(of_tier), why) for of_tier, why in zip(found, idle, strict=True))
+
+
+def _idle(description: Repository | None, tier: Tier) -> str:
+    """Why a tier is not probed, where that is known."""
+    cause, reason = description.spec(tier).idle if description else (Cause.NONE, "")
+    return "" if cause is Cause.NONE else f"{cause}: {reason}"
+
+
+def _broken(attempt: AttemptRecord, page: str, *, counted: bool) -> AttemptCell:
+    words = attempt.error or "; ".join(damage.problem for damage in attempt.damage)
+    kind = str(error_kind(attempt))
+    return AttemptCell(attempt.key.attempt, str(Verdict.ERROR), kind, words, 0, page, counted=counted)
 
 
 def _judged(attempt: AttemptRecord, result: TierResult, page: str, cause: str, *, counted: bool) -> AttemptCell:

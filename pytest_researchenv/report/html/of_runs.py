@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import fsum
 
 from pytest_researchenv.model import Examination, Repository, Tier, Verdict
-from pytest_researchenv.report.calibration import Calibration, Tally
+from pytest_researchenv.report.calibration import Tally
 from pytest_researchenv.report.html import sections
 from pytest_researchenv.report.html.labels import Labels, ordered
 from pytest_researchenv.report.html.matrix_of import CauseOf, matrix_of, recorded_cause
@@ -16,7 +16,7 @@ from pytest_researchenv.report.html.view import Headline, RunPage
 from pytest_researchenv.report.html.view import Tier as TierHead
 from pytest_researchenv.report.html.words import duration, percent, plural
 from pytest_researchenv.runs.values import AttemptRecord, Run
-from pytest_researchenv.statistics.drops import drops
+from pytest_researchenv.statistics.agent import AgentStatistics
 from pytest_researchenv.statistics.paired import Pair
 from pytest_researchenv.statistics.tries import AgentRun, agent_runs
 
@@ -42,18 +42,18 @@ def run_page(
         version: of this package.
         cause_of: why a tier did not pass.
     """
-    parts = ordered([part for run in runs for part in agent_runs(run, descriptions)])
-    labels = Labels(parts, len(runs))
-    matrix = matrix_of(parts, descriptions=descriptions, places=Places(len(runs) > 1), cause_of=cause_of)
+    agents = ordered([AgentStatistics.of(part) for run in runs for part in agent_runs(run, descriptions)])
+    labels = Labels(agents, len(runs))
+    matrix = matrix_of(labels.parts, descriptions=descriptions, places=Places(len(runs) > 1), cause_of=cause_of)
     pairs = sections.all_pairs(labels)
-    beside = paper(labels)
+    beside = paper(labels, descriptions)
     return RunPage(
         title=("Run " if len(runs) == 1 else "Runs ") + ", ".join(run.name for run in runs),
         facts=tuple(_facts(runs)),
         warnings=tuple(_warnings(runs)),
         headlines=tuple(_headlines(runs, labels)),
         answers=tuple(_answers(labels, pairs)),
-        agents=labels.all,
+        agents=tuple(labels.named),
         tiers=tuple(TierHead(str(tier), tier.heading) for tier in Tier),
         sections=(
             sections.better(labels, pairs),
@@ -137,7 +137,7 @@ def _answers(labels: Labels, pairs: Sequence[Pair]) -> Iterator[str]:
     yield _best(labels, tier)
     if pairs:
         yield _differences(labels, pairs, tier)
-    if fall := _steepest(labels.parts):
+    if fall := _steepest(labels.agents):
         yield fall
     yield from _truth(labels)
 
@@ -151,7 +151,7 @@ def _telling(parts: Sequence[AgentRun]) -> Tier | None:
 
 
 def _best(labels: Labels, tier: Tier) -> str:
-    rates = {labels.of(part): rate for part in labels.parts if (rate := sections.rates_of(part)[tier]).judged}
+    rates = {name: rate for name, agent in labels.named.items() if (rate := agent.judged[tier].rate).judged}
     first, *others = sorted(rates, key=lambda name: -(rates[name].share or 0))
     rate = rates[first]
     low, high = rate.interval or (0.0, 1.0)
@@ -186,10 +186,10 @@ def _differences(labels: Labels, pairs: Sequence[Pair], tier: Tier) -> str:
     )
 
 
-def _steepest(parts: Sequence[AgentRun]) -> str:
+def _steepest(agents: Sequence[AgentStatistics]) -> str:
     found: dict[tuple[Tier, Tier], list[int]] = {}
-    for part in parts:
-        for one in drops(part):
+    for agent in agents:
+        for one in agent.drops:
             total = found.setdefault((one.lower, one.upper), [0, 0])
             total[0] += one.rate.passed
             total[1] += one.rate.judged
@@ -198,18 +198,15 @@ def _steepest(parts: Sequence[AgentRun]) -> str:
         return ""
     lower, upper = min(shares, key=lambda step: shares[step])
     passed, judged = found[lower, upper]
-    agents = "all agents together, " if len(parts) > 1 else ""
+    together = "all agents together, " if len(agents) > 1 else ""
     return (
-        f"Most is lost from {lower} to {upper}: {agents}of {judged} environments that passed {lower}, {passed} "
+        f"Most is lost from {lower} to {upper}: {together}of {judged} environments that passed {lower}, {passed} "
         f"({percent(shares[lower, upper])}) pass {upper}."
     )
 
 
 def _truth(labels: Labels) -> Iterator[str]:
-    tallies = {
-        labels.of(part): Calibration.of(part.agent, (one.results.get(Tier.C5) for one in part.tries)).tally
-        for part in labels.parts
-    }
+    tallies = {name: agent.calibration.tally for name, agent in labels.named.items()}
     total = sum(tallies.values(), Tally())
     if total.claimed:
         worst = max(tallies, key=lambda name: 1 - (tallies[name].precision or 1))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pytest_researchenv.model import Tier
+from collections.abc import Mapping
+
+from pytest_researchenv.model import Repository, Tier
 from pytest_researchenv.report.comparisons import paper_table
 from pytest_researchenv.report.html import charts
 from pytest_researchenv.report.html.labels import Labels
@@ -11,7 +13,6 @@ from pytest_researchenv.report.html.words import percent
 from pytest_researchenv.report.tables import Table
 from pytest_researchenv.statistics.baseline import Baseline, FigureBeside, beside_paper, published, refusals
 from pytest_researchenv.statistics.rates import Rate
-from pytest_researchenv.suite import find_suite, load_suite
 
 
 __all__ = ["paper"]
@@ -19,10 +20,15 @@ __all__ = ["paper"]
 _HEADINGS = {Tier.C0: "C0 missing imports", Tier.C5: "C5 false claims"}
 
 
-def paper(labels: Labels) -> Section | None:
-    """Return the part about what was published; None where no repository of the paper was tried."""
+def paper(labels: Labels, descriptions: Mapping[str, Repository]) -> Section | None:
+    """Return the part about what was published; None where no repository of the paper was tried.
+
+    Args:
+        labels: the agents.
+        descriptions: key → what is known of a repository; of the paper's suite either all or none are there.
+    """
     baseline = published()
-    keys = frozenset(repository.key for repository in load_suite(find_suite(baseline.suite)).repositories)
+    keys = frozenset(key for key, repository in descriptions.items() if repository.suite == baseline.suite)
     tried = {one.repository for part in labels.parts for one in part.repositories}
     if not tried & keys:
         return None

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from pytest_researchenv.model import Examination, Tier
-from pytest_researchenv.report.calibration import Calibration
 from pytest_researchenv.report.comparisons import paired_table
 from pytest_researchenv.report.figures import (
+    attempt_table,
     calibration_rows,
     claims_table,
     cost_table,
@@ -28,12 +28,10 @@ from pytest_researchenv.report.html.view import Figure, Grid, GridCell, Section
 from pytest_researchenv.report.html.words import percent
 from pytest_researchenv.report.showing import figure, p_value
 from pytest_researchenv.report.tables import Column, Table, Value
-from pytest_researchenv.statistics.drops import drops
-from pytest_researchenv.statistics.efficiency import QUANTITIES, Quantity, Spread
-from pytest_researchenv.statistics.judged import who_was_judged
+from pytest_researchenv.statistics.agent import AgentStatistics
+from pytest_researchenv.statistics.efficiency import QUANTITIES, Quantity
 from pytest_researchenv.statistics.paired import Pair, Paired, compare
 from pytest_researchenv.statistics.rates import Rate
-from pytest_researchenv.statistics.tries import AgentRun
 
 
 __all__ = ["SIGNIFICANT", "all_pairs", "belief", "better", "failing", "folded", "rates_of", "repositories", "taken"]
@@ -53,9 +51,9 @@ _CLAIMS = {
 }
 
 
-def rates_of(part: AgentRun) -> dict[Tier, Rate]:
+def rates_of(agent: AgentStatistics) -> dict[Tier, Rate]:
     """Return the success rate of each tier."""
-    return {row.subject: row.rate for row in who_was_judged(part) if isinstance(row.subject, Tier)}
+    return {tier: agent.judged[tier].rate for tier in Tier}
 
 
 def all_pairs(labels: Labels) -> tuple[Pair, ...]:
@@ -68,9 +66,9 @@ def all_pairs(labels: Labels) -> tuple[Pair, ...]:
 
 def better(labels: Labels, pairs: Sequence[Pair]) -> Section:
     """Who is better, by how much, and how sure that is."""
-    rates = {labels.of(part): rates_of(part) for part in labels.parts}
+    rates = {name: rates_of(agent) for name, agent in labels.named.items()}
     figures = (_rate_figure(rates),) if len(rates) > 1 else ()
-    tables = (rate_table(labels.parts), import_table(labels.parts), reliability_table(labels.parts))
+    tables = (rate_table(labels.agents), import_table(labels.agents), reliability_table(labels.agents))
     every_pair = (("Every pair in full", tuple(labels.on(paired_table(pair)) for pair in pairs)),) if pairs else ()
     return Section(
         "better",
@@ -78,13 +76,13 @@ def better(labels: Labels, pairs: Sequence[Pair]) -> Section:
         grid=_rate_grid(rates),
         figures=figures,
         grids=(_pair_grid(labels, pairs),) if pairs else (),
-        folded=(*folded(labels, *tables), *every_pair),
+        folded=(*folded(*tables), *every_pair),
     )
 
 
-def folded(labels: Labels, *tables: Table) -> tuple[tuple[str, tuple[Table, ...]], ...]:
+def folded(*tables: Table) -> tuple[tuple[str, tuple[Table, ...]], ...]:
     """Return tables to be opened on demand, each by its title; those without rows are left out."""
-    return tuple((table.title, (labels.on(table),)) for table in tables if table.rows)
+    return tuple((table.title, (table,)) for table in tables if table.rows)
 
 
 def _rate_grid(rates: dict[str, dict[Tier, Rate]]) -> Grid:
@@ -161,24 +159,24 @@ def _pair_cell(one: Paired) -> GridCell:
 def failing(labels: Labels, matrix: Matrix) -> Section:
     """Where the pyramid is lost, and for which causes."""
     figures = (_fall_figure(labels), _cause_figure(labels, matrix))
-    return Section("failing", "Where it fails", figures=figures, folded=folded(labels, drop_table(labels.parts)))
+    return Section("failing", "Where it fails", figures=figures, folded=folded(drop_table(labels.agents)))
 
 
 def _fall_figure(labels: Labels) -> Figure:
     panels = []
-    for part in labels.parts:
-        rates = rates_of(part)
+    for name, agent in labels.named.items():
+        rates = rates_of(agent)
         steps = [_interval(str(tier), rates[tier]) for tier in Tier if tier is not Tier.C5]
-        links = [f"→ {percent(one.rate.share)}" if one.rate.share is not None else "" for one in drops(part)]
+        links = [f"→ {percent(one.rate.share)}" if one.rate.share is not None else "" for one in agent.drops]
         said = "; ".join(f"{step.name}: {step.text or 'not judged'}" for step in steps)
-        panels.append((labels.of(part), charts.falls(steps, links, f"{labels.of(part)}, {said}")))
+        panels.append((name, charts.falls(steps, links, f"{name}, {said}")))
     caption = "Columns: success rate of each tier. Arrows: of those that passed a tier, how many pass the next."
     return Figure("falls", "From tier to tier", tuple(panels), caption)
 
 
 def _cause_figure(labels: Labels, matrix: Matrix) -> Figure:
     panels = []
-    for place, part in enumerate(labels.parts):
+    for place, name in enumerate(labels.named):
         count = Counter(
             one.cause
             for row in matrix.rows
@@ -190,7 +188,7 @@ def _cause_figure(labels: Labels, matrix: Matrix) -> Figure:
         if rest := sum(count.values()) - sum(int(row.amount) for row in rows):
             rows.append(charts.Bar("other causes", rest, str(rest), "doubt"))
         said = "; ".join(f"{row.name}: {row.text}" for row in rows) or "none"
-        panels.append((labels.of(part), charts.bars(rows, f"Causes of failures of {labels.of(part)}: {said}")))
+        panels.append((name, charts.bars(rows, f"Causes of failures of {name}: {said}")))
     return Figure("causes", "Why tiers failed", tuple(panels), "Failed verdicts of all tries, by cause.")
 
 
@@ -204,20 +202,20 @@ def repositories(matrix: Matrix) -> Section:
 
 def belief(labels: Labels) -> Section:
     """Whether agents tell the truth, whether environments are what they seem, and who was judged at all."""
-    tables = (judged_table(labels.parts), claims_table(labels.parts), _sign_table(labels))
+    tables = (judged_table(labels.agents), claims_table(labels.agents), _sign_table(labels))
     return Section(
         "belief",
         "Can it be believed",
         figures=(_claim_figure(labels),),
-        tables=tuple(labels.on(table) for table in tables if table.rows),
-        folded=folded(labels, calibration_rows(labels.parts)),
+        tables=tuple(table for table in tables if table.rows),
+        folded=folded(attempt_table(labels.agents), calibration_rows(labels.agents)),
     )
 
 
 def _claim_figure(labels: Labels) -> Figure:
     rows = []
-    for part in labels.parts:
-        tally = Calibration.of(part.agent, (one.results.get(Tier.C5) for one in part.tries)).tally
+    for name, agent in labels.named.items():
+        tally = agent.calibration.tally
         amounts = {
             "held": tally.held,
             "false": tally.false,
@@ -225,7 +223,7 @@ def _claim_figure(labels: Labels) -> Figure:
             "doubt": tally.doubted - tally.would_hold,
             "unknown": tally.inconclusive,
         }
-        rows.append((labels.of(part), amounts))
+        rows.append((name, amounts))
     said = "; ".join(
         f"{name}: " + ", ".join(f"{number} {_CLAIMS[kind]}" for kind, number in amounts.items() if number)
         for name, amounts in rows
@@ -237,13 +235,13 @@ def _claim_figure(labels: Labels) -> Figure:
 
 def _sign_table(labels: Labels) -> Table:
     found: dict[str, Counter[str]] = {}
-    audited = {labels.of(part): 0 for part in labels.parts}
-    for part in labels.parts:
-        for attempt in part.tries:
+    audited = dict.fromkeys(labels.named, 0)
+    for name, agent in labels.named.items():
+        for attempt in agent.part.tries:
             if result := attempt.results.get(Examination.INTEGRITY):
-                audited[labels.of(part)] += 1
+                audited[name] += 1
                 for kind in {str(finding.kind) for finding in result.findings}:
-                    found.setdefault(kind, Counter())[labels.of(part)] += 1
+                    found.setdefault(kind, Counter())[name] += 1
     columns = (Column("sign", "sign", numeric=False), *(Column(name, name) for name in audited))
     rows: list[tuple[Value, ...]] = [
         (kind, *(count[name] for name in audited)) for kind, count in sorted(found.items())
@@ -261,21 +259,21 @@ def taken(labels: Labels) -> Section:
     panels = tuple(_spread_panel(labels, quantity) for quantity in QUANTITIES if quantity.name in _DRAWN)
     caption = "One dot for each environment; the box is the middle half, the stroke the median."
     drawn = Figure("spreads", "Time, tokens, money, room", panels, caption)
-    tables = (cost_table(labels.parts), efficiency_table(labels.parts))
-    return Section("taken", "What it took", figures=(drawn,), folded=folded(labels, *tables))
+    tables = (cost_table(labels.agents), efficiency_table(labels.agents))
+    return Section("taken", "What it took", figures=(drawn,), folded=folded(*tables))
 
 
 def _spread_panel(labels: Labels, quantity: Quantity) -> tuple[str, Drawing]:
-    rows = [_spread(labels.of(part), part, quantity) for part in labels.parts]
+    rows = [_spread(name, agent, quantity) for name, agent in labels.named.items()]
     unit = f", {quantity.unit}" if quantity.unit else ""
     said = "; ".join(f"{row.name}: {row.text or 'not recorded'}" for row in rows)
     return f"{quantity.name}{unit}", charts.spreads(rows, f"{quantity.name}{unit}: {said}")
 
 
-def _spread(name: str, part: AgentRun, quantity: Quantity) -> charts.Spread:
-    values = [quantity.of(one.environment) for one in part.tries if one.environment]
+def _spread(name: str, agent: AgentStatistics, quantity: Quantity) -> charts.Spread:
+    values = [quantity.of(one.environment) for one in agent.part.tries if one.environment]
     known = [value for value in values if value is not None]
-    found = Spread.of(quantity.name, quantity.unit, known)
+    (found,) = (one for one in agent.efficiency if one.name == quantity.name)
     if found.lower is None or found.median is None or found.upper is None:
         return charts.Spread(name)
     text = f"median {figure(found.median)} {quantity.unit}, quartiles {figure(found.lower)} and {figure(found.upper)}"
