@@ -154,8 +154,8 @@ def make_run(
         agents: who tried.
         attempts: how many times each.
         seed: what outcomes are drawn from.
-        every_tier: whether each attempt has a result in each tier: none breaks, and tiers that do not apply are recorded
-            as skipped.
+        every_tier: whether each attempt has a result in each tier: none breaks, and tiers that do not apply are
+            recorded as skipped.
         emulated: whether the CPU stood in for devices.
         steps: how many steps each trajectory has.
     """

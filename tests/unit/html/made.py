@@ -34,9 +34,9 @@ def quickstart(results: Path, name: str = "default", *, attempts: int = 3) -> Ru
     return read_runs(results, [name])[0]
 
 
-def descriptions() -> Mapping[str, Repository]:
-    """What is known of the quickstart's repositories."""
-    return described([], {"quickstart"})
+def descriptions(*suites: str) -> Mapping[str, Repository]:
+    """What is known of the repositories of some suites, else of the quickstart."""
+    return described([], suites or ("quickstart",))
 
 
 def result(verdict: Verdict = Verdict.PASSED, tier: Tier = Tier.C1, **values: Any) -> TierResult:  # noqa: ANN401 - as `replace` has it

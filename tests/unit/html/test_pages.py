@@ -154,7 +154,7 @@ def test_emulated_verdicts_are_warned_of_and_never_beside_the_paper() -> None:
     """They say nothing about CUDA."""
     emulated = attempt(1, result(tier=Tier.C3, emulated=True), repository="researchenvbench/kvpress")
 
-    page = page_of(run(emulated))
+    page = run_page([run(emulated)], descriptions=descriptions("researchenvbench"), version="")
 
     assert page.warnings[0].startswith("1 of 1 verdict in C2 to C4 were emulated")
     (paper,) = (section for section in page.sections if section.name == "paper")
