@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from pytest_researchenv import calibrating
+from pytest_researchenv import calibrating, diagnosing
 from pytest_researchenv.agents import listing
 from pytest_researchenv.authoring import add_commands
 from pytest_researchenv.errors import ResearchEnvError
@@ -47,6 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     calibrating.add_command(commands)
     statistics.add_commands(commands)
     reporting.add_command(commands)
+    diagnosing.add_command(commands)
     verifying.add_command(commands)
 
     clean = commands.add_parser("reap", help="remove what dead runs left in the container engine")

@@ -18,7 +18,17 @@ from typing import IO
 from pytest_researchenv.model import Evidence, FileEvidence, JsonEvidence
 
 
-__all__ = ["MAX_BYTES", "MAX_FILES", "OutputFile", "Outputs", "decisive_line", "misses", "read_outputs"]
+__all__ = [
+    "MAX_BYTES",
+    "MAX_FILES",
+    "TRACEBACK",
+    "OutputFile",
+    "Outputs",
+    "decisive_line",
+    "misses",
+    "plain_lines",
+    "read_outputs",
+]
 
 #: Bytes of content kept of one probe's output folder.
 MAX_BYTES = 64 * 1024**2
@@ -32,7 +42,8 @@ _LINE_CAP = 500
 _AFTERMATH = 40
 #: Exceptions by which a launcher only says that a process it started has failed.
 _LAUNCHERS = ("torch.distributed.elastic.multiprocessing.errors.ChildFailedError", "subprocess.CalledProcessError")
-_TRACEBACK = "Traceback (most recent call last):"
+#: How Python begins a traceback.
+TRACEBACK = "Traceback (most recent call last):"
 #: How an exception's line begins, and what one looks like in the middle of a line.
 _NAMED = re.compile(r"[A-Za-z_][\w.]*(:|$)")
 _MENTIONED = re.compile(r"\b(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit): \S.*")
@@ -197,15 +208,20 @@ def _value_problem(demand: JsonEvidence, value: object) -> str:
     return ""
 
 
+def plain_lines(text: str) -> list[str]:
+    """Return the lines of an output, without colours and without the marks of ranks."""
+    return [_RANK.sub("", _ESCAPE.sub("", line)) for line in re.split(r"[\r\n]+", text)]
+
+
 def decisive_line(text: str) -> str:
     """Find the line of an output that says what went wrong.
 
     That is the exception line of the last Python traceback that is not a launcher's about its child, or else the last
     line that holds a letter or digit.
     """
-    lines = [_RANK.sub("", _ESCAPE.sub("", line)) for line in re.split(r"[\r\n]+", text)]
+    lines = plain_lines(text)
     end, launcher = len(lines), ""
-    for start in [number for number, line in enumerate(lines) if line.strip() == _TRACEBACK][::-1]:
+    for start in [number for number, line in enumerate(lines) if line.strip() == TRACEBACK][::-1]:
         number, exception = _exception(lines, start)
         if not exception or end - number > _AFTERMATH:
             break

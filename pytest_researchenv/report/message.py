@@ -18,16 +18,30 @@ _LINE = 300
 
 
 def failure_message(judged: Judged) -> str:
-    """Return tier, cause, decisive log line, path of the log, and the command that opens a shell."""
+    """Return tier, cause, decisive log line, diagnosis, path of the log, and the command that opens a shell."""
     result = judged.result
     where = ", emulated on the CPU" if result.emulated else ""
     lines = [f"{result.tier} {result.tier.heading} failed{where}: {result.cause}: {_printable(result.reason)}"]
     if result.decisive:
         lines.append(f"  > {_printable(result.decisive)}")
+    lines += _diagnosis(judged)
     if judged.folder:
         lines.append(f"  log:   {_short(judged.folder / result.log)}")
         lines.append(f"  shell: researchenv shell {shlex.quote(_short(judged.folder))}")
     return "\n".join(lines)
+
+
+def _diagnosis(judged: Judged) -> list[str]:
+    from pytest_researchenv.diagnosis import Category, diagnosis_of  # noqa: PLC0415 - pydantic, for failures alone
+
+    if not judged.folder:
+        return []
+    found = diagnosis_of(judged.result, judged.environment, judged.folder)
+    if found is None or found.category is Category.UNKNOWN:
+        return []
+    told = judged.result.decisive or judged.result.reason
+    line = [f"  > {_printable(found.line)}"] if found.line and found.line not in told else []
+    return [*line, f"  why:   {found.category} ({found.confidence})", f"  next:  {found.next}"]
 
 
 def _short(path: Path) -> str:

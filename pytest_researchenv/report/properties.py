@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_researchenv.model import Environment, Examination, Repository, Tier
+from pytest_researchenv.model import Environment, Examination, Repository, Tier, Verdict
 from pytest_researchenv.report.calibration import claim_facts
 
 
@@ -19,7 +19,10 @@ PREFIX = "researchenv_"
 #: Names of those whose values are words of ours or the user's: a key that is such a word must not spoil them.
 OURS = frozenset(
     PREFIX + name
-    for name in ("agent", "repository", "key", "tier", "verdict", "cause", "emulated", "run", "image", "dataset")
+    for name in (
+        *("agent", "repository", "key", "tier", "verdict", "cause", "emulated", "run", "image", "dataset"),
+        *("diagnosis", "diagnosis_rule", "diagnosis_confidence"),
+    )
 )
 
 
@@ -50,6 +53,7 @@ def judged_properties(judged: Judged) -> list[tuple[str, object]]:
             for name, value in judged.environment.telemetry.items()
         }
         facts |= _building(judged.environment)
+    facts |= _diagnosis(judged)
     if result.dataset:
         facts["dataset"] = result.dataset
     if result.findings:
@@ -60,6 +64,22 @@ def judged_properties(judged: Judged) -> list[tuple[str, object]]:
     for name, value in result.evidence.items():
         facts[f"evidence_{name}"] = ", ".join(value) if isinstance(value, list) else value
     return _named(facts)
+
+
+def _diagnosis(judged: Judged) -> dict[str, object]:
+    from pytest_researchenv.diagnosis import diagnosis_of  # noqa: PLC0415 - pydantic, for failures alone
+
+    if judged.folder is None or judged.result.verdict is Verdict.PASSED:
+        return {}
+    found = diagnosis_of(judged.result, judged.environment, judged.folder)
+    if found is None:
+        return {}
+    return {
+        "diagnosis": str(found.category),
+        "diagnosis_rule": found.rule,
+        "diagnosis_confidence": str(found.confidence),
+        "diagnosis_line": found.line,
+    }
 
 
 def stopped_properties(reason: str) -> list[tuple[str, object]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from pytest_researchenv.harness import Judged
 from pytest_researchenv.model import Cause, Tier, TierResult, Verdict
 from pytest_researchenv.report.message import failure_message
+from pytest_researchenv.report.properties import judged_properties
 from pytest_researchenv.report.summary import Row, render
 
 
@@ -68,6 +70,43 @@ def test_a_failure_says_tier_cause_line_log_and_shell(tmp_path: Path, monkeypatc
         "  log:   results/a b/C1-001.log",
         "  shell: researchenv shell 'results/a b'",
     ]
+
+
+def test_a_failure_that_is_known_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The diagnosis stands below, with its own line where that is another one than the record's."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "results"
+    folder.mkdir()
+    (folder / "C1-001.log").write_text(
+        'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g()\n'
+        "ImportError: libGL.so.1: cannot open shared object file: No such file or directory\n\n"
+        "The above exception was the direct cause of the following exception:\n\n"
+        'Traceback (most recent call last):\n  File "b.py", line 1, in f\n    g()\nRuntimeError: no renderer\n'
+    )
+    result = TierResult(
+        Tier.C1, Verdict.FAILED, Cause.EXIT_CODE, "exited with code 1", "RuntimeError: no renderer", log="C1-001.log"
+    )
+
+    message = failure_message(Judged(result, None, folder))
+
+    assert message.splitlines()[1:5] == [
+        "  > RuntimeError: no renderer",
+        "  > ImportError: libGL.so.1: cannot open shared object file: No such file or directory",
+        "  why:   system library (certain)",
+        "  next:  Install the distribution's package that has the library.",
+    ]
+
+
+def test_a_diagnosis_travels_with_the_report(tmp_path: Path) -> None:
+    """Category, rule, confidence and line of what failed; nothing of what passed."""
+    result = TierResult(Tier.C1, Verdict.FAILED, Cause.TIMEOUT, "timed out after 60 s", "step 3", log="C1-001.log")
+
+    facts = dict(judged_properties(Judged(result, None, tmp_path)))
+    passed = dict(judged_properties(Judged(replace(result, verdict=Verdict.PASSED, cause=Cause.NONE), None, tmp_path)))
+
+    names = [name for name in facts if name.startswith("researchenv_diagnosis")]
+    assert [facts[name] for name in names] == ["timeout", "timeout", "certain", "step 3"]
+    assert not [name for name in passed if "diagnosis" in name]
 
 
 def test_a_log_line_cannot_drive_the_terminal_or_fill_it() -> None:

@@ -1,0 +1,63 @@
+"""The command that says why tiers failed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from rich.console import Console
+
+from pytest_researchenv.diagnosis.stored import diagnosed
+from pytest_researchenv.model import Tier
+from pytest_researchenv.report.diagnoses import diagnoses_table, diagnosis_document, diagnosis_lines
+from pytest_researchenv.verifying.attempts import Chosen, attempts_of
+
+
+__all__ = ["add_command"]
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the command."""
+    diagnose = commands.add_parser(
+        "diagnose", help="say why tiers failed: one cause each, the line that shows it, and what to do next"
+    )
+    diagnose.add_argument(
+        "name", metavar="RUN", nargs="?", default="default", help="name of the run (default: default)"
+    )
+    diagnose.add_argument("--results", type=Path, default=Path("researchenv-results"), metavar="FOLDER")
+    diagnose.add_argument("--agent", action="append", metavar="NAME", help="only this agent's; may be repeated")
+    diagnose.add_argument(
+        "--repository", action="append", metavar="NAME", help="only this repository, by its short name; may be repeated"
+    )
+    diagnose.add_argument(
+        "--tier", action="append", type=_tier, metavar="TIER", help="only this tier: C0 to C5; may be repeated"
+    )
+    diagnose.add_argument("--json", action="store_true", help="print JSON")
+    diagnose.set_defaults(run=_diagnose)
+
+
+def _tier(name: str) -> Tier:
+    try:
+        return Tier(name.upper())
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(Tier)}") from None
+
+
+def _diagnose(arguments: argparse.Namespace) -> int:
+    chosen = Chosen(arguments.agent or (), arguments.repository or ())
+    attempts = attempts_of(arguments.results, arguments.name, chosen)
+    found = list(diagnosed(attempts, tiers=arguments.tier or ()))
+    console = Console(highlight=False, markup=False)
+    if arguments.json:
+        console.print(json.dumps([diagnosis_document(one) for one in found], indent=2), soft_wrap=True)
+        return 0
+    for one in found:
+        for line in diagnosis_lines(one):
+            console.print(line, soft_wrap=True)
+    if found:
+        console.print()
+        console.print(diagnoses_table(found))
+    else:
+        console.print("nothing failed", soft_wrap=True)
+    return 0

@@ -1,0 +1,73 @@
+"""Diagnoses of what a results folder holds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_researchenv.diagnosis.diagnose import Diagnosis, diagnose
+from pytest_researchenv.diagnosis.excerpt import read_log
+from pytest_researchenv.model import Cause, Environment, EnvironmentKey, Tier, TierResult, Verdict
+from pytest_researchenv.store import Attempt
+
+
+__all__ = ["Diagnosed", "diagnosed", "diagnosis_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosed:
+    """What is wrong with one tier of one attempt.
+
+    Attributes:
+        key: the attempt.
+        folder: its folder.
+        result: the record.
+        log: the file that was read, or the folder where there is none.
+        diagnosis: why it did not pass.
+    """
+
+    key: EnvironmentKey
+    folder: Path
+    result: TierResult
+    log: Path
+    diagnosis: Diagnosis
+
+
+def diagnosis_of(result: TierResult, environment: Environment | None, folder: Path) -> Diagnosis | None:
+    """Diagnose a result of the attempt whose folder this is; see `diagnose`.
+
+    Raises:
+        StoreError: the log cannot be read.
+    """
+    if result.verdict is Verdict.PASSED:
+        return None
+    log = _log_of(result, folder)
+    return diagnose(result, read_log(log) if log != folder else b"", environment)
+
+
+def diagnosed(attempts: Iterable[Attempt], *, tiers: Collection[Tier] = (), every: bool = False) -> Iterator[Diagnosed]:
+    """Diagnose what did not pass.
+
+    Args:
+        attempts: where to look.
+        tiers: which tiers; all when empty.
+        every: every result that was recorded, and not only the one that counts.
+
+    Raises:
+        StoreError: a record or a log cannot be read.
+    """
+    for attempt in attempts:
+        environment = attempt.environment() if attempt.finished else None
+        for tier in tiers or Tier:
+            results = attempt.results(tier)
+            for result in results if every else results[-1:]:
+                if diagnosis := diagnosis_of(result, environment, attempt.folder):
+                    log = _log_of(result, attempt.folder)
+                    yield Diagnosed(attempt.key, attempt.folder, result, log, diagnosis)
+
+
+def _log_of(result: TierResult, folder: Path) -> Path:
+    """What says why: without a self-report, what the agent printed. The folder itself where there is no log."""
+    # Of a path, which only an edited record names, the last part.
+    return folder / ("transcript.log" if result.cause is Cause.NO_REPORT else Path(result.log).name)
