@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pytest_researchenv.report.html.text import Excerpt
 
 
-__all__ = ["Call", "ClaimRow", "EnvironmentPage", "SignRow", "TierPart", "Turn", "Work"]
+__all__ = ["Call", "ClaimRow", "DiagnosisPart", "EnvironmentPage", "SignRow", "TierPart", "Turn", "Work"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,17 @@ class SignRow:
 
 
 @dataclass(frozen=True, slots=True)
+class DiagnosisPart:
+    """Why a tier did not pass: what kind of cause it is and what that means, how sure, the line, and what to do."""
+
+    category: str
+    meaning: str
+    confidence: str
+    line: str
+    next: str
+
+
+@dataclass(frozen=True, slots=True)
 class TierPart:
     """What was judged of an environment.
 
@@ -55,7 +66,7 @@ class TierPart:
         log: ends of the log.
         log_name: its file.
         times: how many times it was judged; the newest counts.
-        diagnosis: what the cause is, how sure that is, and what to do: name → value.
+        diagnosis: why it did not pass, by the rules of diagnosis.
     """
 
     name: str
@@ -71,7 +82,7 @@ class TierPart:
     log: Excerpt | None = None
     log_name: str = ""
     times: int = 1
-    diagnosis: tuple[tuple[str, str], ...] = ()
+    diagnosis: DiagnosisPart | None = None
 
 
 @dataclass(frozen=True, slots=True)

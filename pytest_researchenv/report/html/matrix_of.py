@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from pytest_researchenv.model import Cause, Repository, Tier, TierResult, Verdict
 from pytest_researchenv.report.html.matrix_view import AttemptCell, Cell, Matrix, MatrixRow
 from pytest_researchenv.report.html.places import Places
+from pytest_researchenv.report.html.reasons import Reasons, cause_of
 from pytest_researchenv.runs.values import AttemptRecord
 from pytest_researchenv.statistics.judged import error_kind
 from pytest_researchenv.statistics.tries import AgentRun, Tries
 
 
-__all__ = ["CauseOf", "matrix_of", "recorded_cause"]
-
-#: Says in a word why a tier of an attempt did not pass.
-CauseOf = Callable[[AttemptRecord, TierResult], str]
-
-
-def recorded_cause(_: AttemptRecord, result: TierResult) -> str:
-    """Return the cause that was recorded; empty where there is none."""
-    return "" if result.cause is Cause.NONE else str(result.cause)
+__all__ = ["matrix_of"]
 
 
 def matrix_of(
-    parts: tuple[AgentRun, ...], *, descriptions: Mapping[str, Repository], places: Places, cause_of: CauseOf
+    parts: tuple[AgentRun, ...], *, descriptions: Mapping[str, Repository], places: Places, reasons: Reasons
 ) -> Matrix:
     """Return the matrix of agents' parts, a row for each repository that one of them tried."""
     tried = [{one.repository: one for one in part.repositories} for part in parts]
@@ -33,7 +26,7 @@ def matrix_of(
     rows = []
     for key in keys:
         description = descriptions.get(key)
-        cells = tuple(_cells(of_part.get(key), description, places, cause_of) for of_part in tried)
+        cells = tuple(_cells(of_part.get(key), description, places, reasons) for of_part in tried)
         name = _name(key) if len(suites) == 1 else key
         rows.append(MatrixRow(key, name, description.domain if description else "", cells))
     return Matrix(tuple(rows))
@@ -43,7 +36,7 @@ def _name(key: str) -> str:
     return key.rpartition("/")[2]
 
 
-def _cells(tries: Tries | None, description: Repository | None, places: Places, cause_of: CauseOf) -> tuple[Cell, ...]:
+def _cells(tries: Tries | None, description: Repository | None, places: Places, reasons: Reasons) -> tuple[Cell, ...]:
     """What one agent came to at one repository, tier by tier."""
     idle = [_idle(description, tier) for tier in Tier]
     if tries is None:
@@ -56,7 +49,7 @@ def _cells(tries: Tries | None, description: Repository | None, places: Places, 
         counts = attempt.key.attempt in counted
         for why, of_tier, tier in zip(idle, found, Tier, strict=True):
             if result := attempt.results.get(tier):
-                of_tier.append(_judged(attempt, result, page, cause_of(attempt, result), counted=counts))
+                of_tier.append(_judged(attempt, result, page, cause_of(reasons, attempt.key, result), counted=counts))
             elif attempt.environment is None and not why:
                 of_tier.append(_broken(attempt, page, counted=not counted))
     return tuple(Cell(tuple(of_tier), why) for of_tier, why in zip(found, idle, strict=True))

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
+from pytest_researchenv.diagnosis import Diagnosis
 from pytest_researchenv.model import Cause, Environment, SelfReport, Sign, Tier, TierResult, Verdict
-from pytest_researchenv.report.html.environment_view import ClaimRow, EnvironmentPage, SignRow, TierPart
+from pytest_researchenv.report.html.environment_view import ClaimRow, DiagnosisPart, EnvironmentPage, SignRow, TierPart
 from pytest_researchenv.report.html.places import Places
+from pytest_researchenv.report.html.reasons import Reasons
 from pytest_researchenv.report.html.text import cut, read_excerpt
 from pytest_researchenv.report.html.words import amount, duration, size
 from pytest_researchenv.report.html.work import read_work
@@ -37,13 +39,16 @@ _TELEMETRY = {
 }
 
 
-def attempt_page(attempt: AttemptRecord, *, results: Path, places: Places, version: str) -> EnvironmentPage:
+def attempt_page(
+    attempt: AttemptRecord, *, results: Path, places: Places, reasons: Reasons, version: str
+) -> EnvironmentPage:
     """Return the page of an environment; reads excerpts of its logs, and its trajectory.
 
     Args:
         attempt: what was recorded.
         results: the results folder, which commands name.
         places: where pages lie.
+        reasons: why tiers did not pass.
         version: of this package.
     """
     environment = attempt.environment
@@ -55,7 +60,7 @@ def attempt_page(attempt: AttemptRecord, *, results: Path, places: Places, versi
         facts=tuple(_facts(environment)) if environment else (),
         notes=(*(environment.notes if environment else ()), *map(str, attempt.damage)),
         error=attempt.error or ("" if environment else "it was never finished"),
-        tiers=tuple(_tier(attempt, subject) for subject in SUBJECTS),
+        tiers=tuple(_tier(attempt, subject, reasons) for subject in SUBJECTS),
         claims=tuple(_claims(environment.report if environment else None, attempt.results.get(Tier.C5))),
         report_problem=environment.report_problem if environment else "",
         prompt=read_excerpt(attempt.folder / "prompt.md"),
@@ -83,7 +88,7 @@ def _facts(environment: Environment) -> Iterator[tuple[str, str]]:
 # --- what was judged --------------------------------------------------------------------------------------
 
 
-def _tier(attempt: AttemptRecord, subject: Subject) -> TierPart:
+def _tier(attempt: AttemptRecord, subject: Subject, reasons: Reasons) -> TierPart:
     result = attempt.results.get(subject)
     if result is None:
         return TierPart(str(subject), subject.heading)
@@ -105,7 +110,14 @@ def _tier(attempt: AttemptRecord, subject: Subject) -> TierPart:
         log=read_excerpt(attempt.folder / result.log) if _plain_name(result.log) else None,
         log_name=result.log,
         times=attempt.times.get(subject, 1),
+        diagnosis=_diagnosis(reasons.get((attempt.key, subject))) if isinstance(subject, Tier) else None,
     )
+
+
+def _diagnosis(found: Diagnosis | None) -> DiagnosisPart | None:
+    if found is None:
+        return None
+    return DiagnosisPart(str(found.category), found.category.meaning, str(found.confidence), found.line, found.next)
 
 
 def _circumstances(result: TierResult) -> Iterator[tuple[str, str]]:

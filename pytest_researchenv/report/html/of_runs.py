@@ -9,9 +9,10 @@ from pytest_researchenv.model import Examination, Repository, Tier, Verdict
 from pytest_researchenv.report.calibration import Tally
 from pytest_researchenv.report.html import sections
 from pytest_researchenv.report.html.labels import Labels, ordered
-from pytest_researchenv.report.html.matrix_of import CauseOf, matrix_of, recorded_cause
+from pytest_researchenv.report.html.matrix_of import matrix_of
 from pytest_researchenv.report.html.paper import paper
 from pytest_researchenv.report.html.places import Places
+from pytest_researchenv.report.html.reasons import Reasons
 from pytest_researchenv.report.html.view import Headline, RunPage
 from pytest_researchenv.report.html.view import Tier as TierHead
 from pytest_researchenv.report.html.words import duration, percent, plural
@@ -32,7 +33,7 @@ def run_page(
     *,
     descriptions: Mapping[str, Repository],
     version: str,
-    cause_of: CauseOf = recorded_cause,
+    reasons: Reasons,
 ) -> RunPage:
     """Return the page of one run, or of several side by side.
 
@@ -40,11 +41,11 @@ def run_page(
         runs: what was read; each with at least one attempt.
         descriptions: key → what is known of a repository.
         version: of this package.
-        cause_of: why a tier did not pass.
+        reasons: why tiers did not pass.
     """
     agents = ordered([AgentStatistics.of(part) for run in runs for part in agent_runs(run, descriptions)])
     labels = Labels(agents, len(runs))
-    matrix = matrix_of(labels.parts, descriptions=descriptions, places=Places(len(runs) > 1), cause_of=cause_of)
+    matrix = matrix_of(labels.parts, descriptions=descriptions, places=Places(len(runs) > 1), reasons=reasons)
     pairs = sections.all_pairs(labels)
     beside = paper(labels, descriptions)
     return RunPage(

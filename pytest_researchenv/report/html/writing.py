@@ -15,6 +15,7 @@ from pytest_researchenv.report.html.of_attempt import attempt_page
 from pytest_researchenv.report.html.of_runs import run_page
 from pytest_researchenv.report.html.places import INDEX, Places
 from pytest_researchenv.report.html.plots import write_plots
+from pytest_researchenv.report.html.reasons import reasons_of
 from pytest_researchenv.report.html.rendering import render_environment, render_run
 from pytest_researchenv.runs.values import Run
 
@@ -40,7 +41,8 @@ def write_report(
         ConfigurationError: something else lies there, or it cannot be written.
     """
     places = Places(len(runs) > 1)
-    page = run_page(runs, descriptions=descriptions, version=version)
+    reasons = reasons_of(runs)
+    page = run_page(runs, descriptions=descriptions, reasons=reasons, version=version)
     with _new(folder) as new:
         (new / INDEX).write_text(render_run(page), "utf-8")
         plots = write_plots(page, new)
@@ -48,7 +50,9 @@ def write_report(
             for attempt in run.attempts:
                 path = new / places.environment(attempt.key)
                 path.parent.mkdir(parents=True, exist_ok=True)
-                shown = attempt_page(attempt, results=run.folder.parent, places=places, version=version)
+                shown = attempt_page(
+                    attempt, results=run.folder.parent, places=places, reasons=reasons, version=version
+                )
                 path.write_text(render_environment(shown), "utf-8")
     return (folder / INDEX, *(folder / path.relative_to(new) for path in plots))
 

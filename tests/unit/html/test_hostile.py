@@ -29,6 +29,7 @@ from pytest_researchenv.report.html.of_attempt import attempt_page
 from pytest_researchenv.report.html.of_runs import run_page
 from pytest_researchenv.report.html.places import Places
 from pytest_researchenv.report.html.plots import figure_svg
+from pytest_researchenv.report.html.reasons import reasons_of
 from pytest_researchenv.report.html.rendering import render_environment, render_run
 from pytest_researchenv.report.html.text import visible
 from pytest_researchenv.runs.values import AttemptRecord, Subject
@@ -115,8 +116,10 @@ def hostile_attempt(folder: Path, words: str, raw: bytes) -> AttemptRecord:
 
 def pages_of(attempt: AttemptRecord) -> tuple[str, str]:
     """The page of its run, and its own."""
-    run_html = render_run(run_page([run(attempt)], descriptions={}, version="1"))
-    return run_html, render_environment(attempt_page(attempt, results=RESULTS, places=Places(), version="1"))
+    reasons = reasons_of([run(attempt)])
+    run_html = render_run(run_page([run(attempt)], descriptions={}, reasons=reasons, version="1"))
+    page = attempt_page(attempt, results=RESULTS, places=Places(), reasons=reasons, version="1")
+    return run_html, render_environment(page)
 
 
 OURS = re.compile(
@@ -166,7 +169,7 @@ def test_everything_is_escaped_ten_thousand_times(tmp_path: Path, words: str, ra
 @pytest.mark.parametrize("words", PIECES)
 def test_figures_are_escaped_as_files_too(tmp_path: Path, words: str) -> None:
     """They are opened in browsers and put into papers."""
-    page = run_page([run(hostile_attempt(tmp_path, words, b""))], descriptions={}, version="1")
+    page = run_page([run(hostile_attempt(tmp_path, words, b""))], descriptions={}, reasons={}, version="1")
 
     for figure in (figure for section in page.sections for figure in section.figures):
         svg = figure_svg(figure)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_researchenv.model import Cause, Tier, Verdict
-from pytest_researchenv.report.html.matrix_of import matrix_of, recorded_cause
+from pytest_researchenv.report.html.matrix_of import matrix_of
 from pytest_researchenv.report.html.matrix_view import Cell, Matrix, State
 from pytest_researchenv.report.html.places import Places
 from pytest_researchenv.runs.values import AttemptRecord
@@ -17,7 +17,7 @@ def matrix(*attempts: AttemptRecord) -> Matrix:
     """The matrix of some attempts."""
     known = descriptions()
     parts = agent_runs(run(*attempts), known)
-    return matrix_of(parts, descriptions=known, places=Places(), cause_of=recorded_cause)
+    return matrix_of(parts, descriptions=known, places=Places(), reasons={})
 
 
 def cell(*attempts: AttemptRecord, tier: Tier = Tier.C1) -> Cell:

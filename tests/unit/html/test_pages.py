@@ -24,9 +24,11 @@ from pytest_researchenv.model import (
     TierResult,
     Verdict,
 )
+from pytest_researchenv.report.html.environment_view import EnvironmentPage
 from pytest_researchenv.report.html.of_attempt import attempt_page
 from pytest_researchenv.report.html.of_runs import run_page
 from pytest_researchenv.report.html.places import Places
+from pytest_researchenv.report.html.reasons import reasons_of
 from pytest_researchenv.report.html.rendering import render_environment, render_run
 from pytest_researchenv.report.html.view import RunPage
 from pytest_researchenv.runs.values import AttemptRecord, Damage, Run
@@ -41,12 +43,17 @@ FAILED = Verdict.FAILED
 
 def page_of(*runs: Run) -> RunPage:
     """The page of some runs."""
-    return run_page(runs, descriptions=descriptions(), version="1.2")
+    return run_page(runs, descriptions=descriptions(), reasons={}, version="1.2")
+
+
+def own_page(one: AttemptRecord, results: Path = RESULTS) -> EnvironmentPage:
+    """The page of an environment."""
+    return attempt_page(one, results=results, places=Places(), reasons={}, version="1.2")
 
 
 def environment_text(one: AttemptRecord) -> str:
     """What the page of an environment says."""
-    return read(render_environment(attempt_page(one, results=RESULTS, places=Places(), version="1.2"))).text
+    return read(render_environment(own_page(one))).text
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +78,7 @@ def test_pages_fetch_nothing(made: Run) -> None:
     """No address leads anywhere but to our own pages and to places within them."""
     for html in (
         render_run(page_of(made)),
-        render_environment(attempt_page(made.attempts[0], results=RESULTS, places=Places(), version="1.2")),
+        render_environment(own_page(made.attempts[0])),
     ):
         page = read(html)
         addresses = [value for _, name, value in page.attributes if name in {"href", "src", "action", "srcset"}]
@@ -85,11 +92,7 @@ def test_pages_fetch_nothing(made: Run) -> None:
 def test_only_our_own_style_and_script_are_allowed(made: Run, kind: str) -> None:
     """The policy names their digests; nothing else could run, and nothing has a style of its own."""
     run_html = render_run(page_of(made))
-    html = (
-        run_html
-        if kind == "run"
-        else render_environment(attempt_page(made.attempts[0], results=RESULTS, places=Places(), version=""))
-    )
+    html = run_html if kind == "run" else render_environment(own_page(made.attempts[0]))
     page = read(html)
     (policy,) = (value for _, name, value in page.attributes if name == "content" and value.startswith("default-src"))
 
@@ -154,7 +157,7 @@ def test_emulated_verdicts_are_warned_of_and_never_beside_the_paper() -> None:
     """They say nothing about CUDA."""
     emulated = attempt(1, result(tier=Tier.C3, emulated=True), repository="researchenvbench/kvpress")
 
-    page = run_page([run(emulated)], descriptions=descriptions("researchenvbench"), version="")
+    page = run_page([run(emulated)], descriptions=descriptions("researchenvbench"), reasons={}, version="")
 
     assert page.warnings[0].startswith("1 of 1 verdict in C2 to C4 were emulated")
     (paper,) = (section for section in page.sections if section.name == "paper")
@@ -226,6 +229,23 @@ def test_a_failure_shows_cause_line_evidence_and_log(tmp_path: Path) -> None:
         assert part in text
 
 
+def test_a_diagnosis_says_why_and_what_to_do(tmp_path: Path) -> None:
+    """On the page of the environment, and as the cause in the matrix."""
+    (tmp_path / "C1-001.log").write_bytes(b"ImportError: libGL.so.1: cannot open shared object file: No such file\n")
+    failed = run(attempt(1, result(FAILED, log="C1-001.log"), folder=tmp_path))
+    reasons = reasons_of([failed])
+
+    page = attempt_page(failed.attempts[0], results=RESULTS, places=Places(), reasons=reasons, version="")
+    whole = run_page([failed], descriptions={}, reasons=reasons, version="")
+
+    text = read(render_environment(page)).text
+    assert "system library" in text
+    assert page.tiers[1].diagnosis is not None
+    assert page.tiers[1].diagnosis.next in text
+    assert whole.matrix is not None
+    assert whole.matrix.causes == ("system library",)
+
+
 def test_a_log_of_another_folder_is_not_shown(tmp_path: Path) -> None:
     """A record that was edited cannot have a page tell what lies elsewhere."""
     (tmp_path / "secret").write_text("hunter2")
@@ -245,7 +265,11 @@ def test_the_self_report_stands_beside_what_was_observed() -> None:
     c5 = TierResult(Tier.C5, FAILED, claims=(claim, doubt))
 
     page = attempt_page(
-        attempt(1, c5, environment=environment(key, report=report)), results=RESULTS, places=Places(), version=""
+        attempt(1, c5, environment=environment(key, report=report)),
+        results=RESULTS,
+        places=Places(),
+        reasons={},
+        version="",
     )
 
     rows = {row.field: row for row in page.claims}
@@ -269,7 +293,9 @@ def test_commands_to_see_it_again_are_quoted(tmp_path: Path) -> None:
     """They can be pasted into a shell, whatever names are in them."""
     folder = tmp_path / "it's" / "default" / "codex" / "quickstart" / "kvpress" / "attempt-001"
 
-    page = attempt_page(attempt(1, result(FAILED), folder=folder), results=tmp_path, places=Places(), version="")
+    page = attempt_page(
+        attempt(1, result(FAILED), folder=folder), results=tmp_path, places=Places(), reasons={}, version=""
+    )
 
     commands = dict(page.commands)
     assert commands["A shell in a copy of the environment"].endswith(
