@@ -7,9 +7,12 @@ is long an excerpt is read.
 from __future__ import annotations
 
 import gzip
+import os
 import re
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 
 
@@ -70,32 +73,35 @@ class Excerpt:
 def read_excerpt(path: Path) -> Excerpt | None:
     """Read the ends of a log, compressed or not; None where there is none that can be read."""
     try:
-        if path.is_file():
-            return _of_file(path)
-        packed = path.with_name(f"{path.name}.gz")
-        return _of_packed(packed) if packed.is_file() else None
-    # Also what a damaged archive or a name that is none raises.
-    except (OSError, EOFError, ValueError):
+        with path.open("rb", buffering=0) as file:
+            return _of_file(file)
+    except FileNotFoundError:
+        return _of_packed(path.with_name(f"{path.name}.gz"))
+    # Also what a name raises that is none.
+    except (OSError, ValueError):
         return None
 
 
-def _of_file(path: Path) -> Excerpt:
-    with path.open("rb") as file:
-        size = path.stat().st_size
-        if size <= HEAD_BYTES + TAIL_BYTES:
-            return Excerpt(_text(file.read(HEAD_BYTES + TAIL_BYTES)))
-        head = file.read(HEAD_BYTES)
-        file.seek(size - TAIL_BYTES)
-        return _joined(head, file.read(TAIL_BYTES), size)
+def _of_file(file: FileIO) -> Excerpt:
+    size = os.fstat(file.fileno()).st_size
+    if size <= HEAD_BYTES + TAIL_BYTES:
+        return Excerpt(_text(file.read(HEAD_BYTES + TAIL_BYTES)))
+    head = file.read(HEAD_BYTES)
+    file.seek(size - TAIL_BYTES)
+    return _joined(head, file.read(TAIL_BYTES), size)
 
 
-def _of_packed(path: Path) -> Excerpt:
-    with gzip.open(path) as file:
-        head = file.read(HEAD_BYTES)
-        size, tail = len(head), b""
-        for chunk in _chunks(file.read):
-            size += len(chunk)
-            tail = (tail + chunk)[-TAIL_BYTES:]
+def _of_packed(path: Path) -> Excerpt | None:
+    try:
+        with gzip.open(path) as file:
+            head = file.read(HEAD_BYTES)
+            size, tail = len(head), b""
+            for chunk in _chunks(file.read):
+                size += len(chunk)
+                tail = (tail + chunk)[-TAIL_BYTES:]
+    # Also what a damaged archive raises.
+    except (OSError, EOFError, zlib.error):
+        return None
     if size <= HEAD_BYTES + TAIL_BYTES:
         return Excerpt(_text(head + tail))
     return _joined(head, tail, size)
