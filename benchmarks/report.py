@@ -3,7 +3,7 @@
 Writes a made-up run through the store once (44 repositories, 5 agents, 5 attempts, 6 tiers: 6600 results), and then
 prints what `researchenv report` takes in a process of its own, and Chromium to open the page.
 
-    python benchmarks/report.py [--folder FOLDER] [--attempts K]
+    python -m benchmarks.report [--folder FOLDER] [--attempts K]
 """
 
 from __future__ import annotations

@@ -106,18 +106,17 @@ def falls(steps: Sequence[Interval], links: Sequence[str], words: str) -> Drawin
 
 
 def bars(rows: Sequence[Bar], words: str) -> Drawing:
-    """Draw amounts as bars, one below the other."""
-    names = 150.0
-    drawing = Drawing(_WIDTH, _TOP + 22 * max(1, len(rows)) + 4, words)
+    """Draw amounts as bars with their names above, one below the other."""
+    high = 36.0
+    drawing = Drawing(_WIDTH, _TOP + high * max(1, len(rows)), words)
     most = max((row.amount for row in rows), default=0) or 1
-    left, right = names + 8, _WIDTH - 40
     if not rows:
         drawing.text(0, _TOP + 15, "none", "t faint")
     for number, row in enumerate(rows):
-        y = _TOP + 22 * number
-        drawing.text(names, y + 14, row.name, "t end", room=names)
-        drawing.rect(left, y + 4, max(1, (right - left) * row.amount / most), 13, row.kind, title=row.name)
-        drawing.text(left + (right - left) * row.amount / most + 6, y + 15, row.text, "t num")
+        y, wide = _TOP + high * number, (_WIDTH - 40) * row.amount / most
+        drawing.text(0, y + 11, row.name, "t", room=_WIDTH)
+        drawing.rect(0, y + 17, max(1, wide), 10, row.kind, title=row.name)
+        drawing.text(wide + 7, y + 27, row.text, "t num")
     return drawing
 
 
@@ -125,7 +124,7 @@ def stacks(rows: Sequence[tuple[str, Mapping[str, float]]], words: str) -> Drawi
     """Draw amounts that make a whole as one bar a row: class of the mark → amount."""
     width = 400.0
     drawing = Drawing(width, _TOP + 30 * len(rows) + 22, words)
-    left, right = _NAMES + 8, width - 8
+    left, right = _NAMES + 8, width - 20
     _percent_axis(drawing, left, right, _TOP + 30 * len(rows))
     for number, (name, amounts) in enumerate(rows):
         y = _TOP + 30 * number

@@ -44,7 +44,7 @@ text.on-under, text.on-doubt, text.on-unknown { fill: #1d2127 }
 
 def figure_svg(figure: Figure) -> str:
     """Return a figure as a file of its own, all panels on one white sheet."""
-    across = 1 if figure.wide else min(_ACROSS, len(figure.panels))
+    across = min(_ACROSS, len(figure.panels))
     drawings = [drawing for _, drawing in figure.panels]
     width, height = max(one.width for one in drawings), max(one.height for one in drawings)
     down = math.ceil(len(drawings) / across)

@@ -213,7 +213,7 @@ def belief(labels: Labels) -> Section:
 
 
 def _claim_figure(labels: Labels) -> Figure:
-    rows = []
+    rows, shares = [], []
     for name, agent in labels.named.items():
         tally = agent.calibration.tally
         amounts = {
@@ -224,13 +224,20 @@ def _claim_figure(labels: Labels) -> Figure:
             "unknown": tally.inconclusive,
         }
         rows.append((name, amounts))
+        low, high = tally.interval or (0.0, 1.0)
+        held = "" if tally.precision is None else f"{tally.held} of {tally.claimed}"
+        shares.append(charts.Interval(name, tally.precision, low, high, held))
     said = "; ".join(
         f"{name}: " + ", ".join(f"{number} {_CLAIMS[kind]}" for kind, number in amounts.items() if number)
         for name, amounts in rows
     )
+    known = "; ".join(f"{row.name}: {row.text or 'nothing claimed'}" for row in shares)
+    panels = (
+        ("Claims and doubts", charts.stacks(rows, f"Claims: {said}")),
+        ("Share of what was claimed that holds", charts.intervals(shares, f"Claims that hold: {known}")),
+    )
     caption = "C5: every claim of the self-reports, by what was observed."
-    drawing = charts.stacks(rows, f"Claims: {said}")
-    return Figure("claims", "What agents said, and what is so", (("", drawing),), caption, _CLAIMS, wide=True)
+    return Figure("claims", "What agents said, and what is so", panels, caption, _CLAIMS)
 
 
 def _sign_table(labels: Labels) -> Table:

@@ -76,7 +76,6 @@ class Figure:
         panels: drawings side by side, each with its title; as many columns as fit.
         caption: how to read it.
         legend: class of a mark → what it stands for.
-        wide: whether a panel takes the whole width.
     """
 
     name: str
@@ -84,7 +83,6 @@ class Figure:
     panels: tuple[tuple[str, Drawing], ...]
     caption: str = ""
     legend: Mapping[str, str] = field(default_factory=dict)
-    wide: bool = False
 
 
 @dataclass(frozen=True, slots=True)
