@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, product
 from pathlib import Path
 from typing import NamedTuple
@@ -156,18 +156,25 @@ class _Read(NamedTuple):
 def _read(sides: Iterable[_Side], arguments: argparse.Namespace) -> _Read:
     """Read the runs, each once."""
     wanted = [side for side in sides if not side.paper]
-    runs = {run.name: run for run in read_runs(arguments.results, (side.run for side in wanted))}
-    for run in runs.values():
+    names = list(dict.fromkeys(side.run for side in wanted))
+    # As they were named: two folders may each hold a run of the same name.
+    runs = [replace(run, name=name) for name, run in zip(names, read_runs(arguments.results, names), strict=True)]
+    for run in runs:
         tell_damage(run)
-    descriptions = described(arguments.suite, {suite for run in runs.values() for suite in run.suites})
-    found = {}
-    for side in wanted:
-        run = runs[side.run]
-        parts = {part.agent: part for part in agent_runs(run, descriptions)}
-        if side.agent and side.agent not in parts:
-            raise ConfigurationError(f"the run {run.name} holds no agent {side.agent!r}; it holds: {', '.join(parts)}")
-        found[side] = (parts[side.agent],) if side.agent else tuple(parts.values())
-    return _Read(found, tuple(str(damage) for run in runs.values() for damage in run.damage))
+    descriptions = described(arguments.suite, {suite for run in runs for suite in run.suites})
+    held = {run.name: {part.agent: part for part in agent_runs(run, descriptions)} for run in runs}
+    return _Read(
+        {side: _chosen_parts(side, held[side.run]) for side in wanted},
+        tuple(str(damage) for run in runs for damage in run.damage),
+    )
+
+
+def _chosen_parts(side: _Side, parts: Mapping[str, AgentRun]) -> tuple[AgentRun, ...]:
+    if not parts:
+        raise ConfigurationError(f"the run {side.run} holds no attempt that can be read")
+    if side.agent and side.agent not in parts:
+        raise ConfigurationError(f"the run {side.run} holds no agent {side.agent!r}; it holds: {', '.join(parts)}")
+    return (parts[side.agent],) if side.agent else tuple(parts.values())
 
 
 def _compared(
@@ -184,21 +191,27 @@ def _compared(
         for part in parts[runs[0]]:
             yield paper_table(beside_paper(part, papers[0].agent, repositories=keys, tiers=tiers))
         return
-    if len(runs) == 1:
-        pairs = list(combinations(parts[runs[0]], 2))
-        if not pairs:
-            (only,) = parts[runs[0]]
-            raise ConfigurationError(
-                f"{only.label} is alone there: name another side, as in `researchenv compare {only.label} RUN:AGENT`"
-            )
-    else:
-        pairs = [(one, other) for one, other in product(parts[runs[0]], parts[runs[1]]) if one.label != other.label]
-        if not pairs:
-            raise ConfigurationError(f"{runs[0]} and {runs[1]} are the same")
+    pairs = list(_pairs(runs, parts))
     every = {part.label: AgentStatistics.of(part) for pair in pairs for part in pair}
     yield rate_table(every.values(), tiers)
     for first, second in pairs:
         yield paired_table(compare(first, second, tiers))
+
+
+def _pairs(runs: Sequence[_Side], parts: Mapping[_Side, tuple[AgentRun, ...]]) -> Iterable[tuple[AgentRun, AgentRun]]:
+    """Every two agents that stand on different sides, or of the only one; each two once."""
+    if len(set(runs)) == 1:
+        first, *others = parts[runs[0]]
+        if not others:
+            raise ConfigurationError(
+                f"{first.label} is alone there: name another side, as in `researchenv compare {first.label} RUN:AGENT`"
+            )
+        return combinations(parts[runs[0]], 2)
+    across = product(parts[runs[0]], parts[runs[1]])
+    found = {frozenset((one.label, other.label)): (one, other) for one, other in across if one is not other}
+    if not found:
+        raise ConfigurationError(f"{runs[0]} and {runs[1]} are the same agent of the same run: name another")
+    return found.values()
 
 
 # --- what is shown ----------------------------------------------------------------------------------------

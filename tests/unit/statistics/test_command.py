@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -194,6 +197,44 @@ def test_one_agent_of_two_runs_is_compared(command: Command) -> None:
     assert {row["agent"] for row in tables["rates"]} == {"first:opus", "second:opus"}
 
 
+def test_every_two_agents_are_compared_once(command: Command) -> None:
+    """Whichever side they stand on; nobody is compared with himself."""
+    once = command("compare", "first")
+
+    assert command("compare", "first", "first") == once
+    assert command("compare", "first:codex", "first") == once
+    assert command("compare", "first", "first:opus") == once
+
+
+def test_runs_of_the_same_name_in_other_folders_are_compared(command: Command, results: Path) -> None:
+    """Each is named as it was."""
+    write(results / "archive", [attempt("quickstart/kvpress", "fp", agent="opus")], name="second")
+
+    tables = command.tables("compare", "second", "archive/second")
+
+    assert [row["only_first"] for row in tables["compare"]][:2] == [1, 0]
+    assert {row["agent"] for row in tables["rates"]} == {"second:opus", "archive/second:opus"}
+
+
+def test_a_run_of_which_nothing_can_be_read_is_said(
+    command: Command, results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the folder."""
+    scan = os.scandir
+
+    def refusing(path: Path) -> AbstractContextManager[Iterator[os.DirEntry[str]]]:
+        if Path(path) == results / "second":
+            raise PermissionError(13, "Permission denied")
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+
+    said = command("compare", "second", code=1)
+
+    assert "second cannot be listed: Permission denied" in said
+    assert "the run second holds no attempt that can be read" in said
+
+
 def test_several_comparisons_are_several_files(command: Command, tmp_path: Path) -> None:
     """Numbered."""
     command("compare", "first", "second", "--format", "latex", "--output", str(tmp_path))
@@ -223,7 +264,8 @@ def test_a_run_stands_beside_the_paper(command: Command) -> None:
         (("stats", "first", "--output", "x"), "wants --json, or --format with one of csv, markdown, latex"),
         (("compare", "first:"), "'first:' names nothing"),
         (("compare", "second"), "second:opus is alone there"),
-        (("compare", "second", "second:opus"), "second and second:opus are the same"),
+        (("compare", "second:opus", "second:opus"), "second:opus is alone there"),
+        (("compare", "second", "second:opus"), "second and second:opus are the same agent of the same run"),
         (("compare", "paper:codex"), "paper:codex is compared with a run"),
         (("compare", "paper:codex", "paper:nexau"), "paper:codex is compared with a run"),
         (("compare", "paper-like", "paper:gemini"), "known: paper:codex"),
