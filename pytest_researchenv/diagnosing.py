@@ -8,9 +8,16 @@ from pathlib import Path
 
 from rich.console import Console
 
+from pytest_researchenv.diagnosis import shipped_rules
 from pytest_researchenv.diagnosis.stored import diagnosed
 from pytest_researchenv.model import Tier
-from pytest_researchenv.report.diagnoses import diagnoses_table, diagnosis_document, diagnosis_lines
+from pytest_researchenv.report.diagnoses import (
+    categories_markdown,
+    diagnoses_table,
+    diagnosis_document,
+    diagnosis_lines,
+    rules_markdown,
+)
 from pytest_researchenv.verifying.attempts import Chosen, attempts_of
 
 
@@ -33,6 +40,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     diagnose.add_argument(
         "--tier", action="append", type=_tier, metavar="TIER", help="only this tier: C0 to C5; may be repeated"
     )
+    diagnose.add_argument("--rules", action="store_true", help="print the categories and rules, as Markdown, and stop")
     diagnose.add_argument("--json", action="store_true", help="print JSON")
     diagnose.set_defaults(run=_diagnose)
 
@@ -45,10 +53,13 @@ def _tier(name: str) -> Tier:
 
 
 def _diagnose(arguments: argparse.Namespace) -> int:
+    console = Console(highlight=False, markup=False)
+    if arguments.rules:
+        console.print(categories_markdown(), rules_markdown(shipped_rules()), sep="\n\n", soft_wrap=True)
+        return 0
     chosen = Chosen(arguments.agent or (), arguments.repository or ())
     attempts = attempts_of(arguments.results, arguments.name, chosen)
     found = list(diagnosed(attempts, tiers=arguments.tier or ()))
-    console = Console(highlight=False, markup=False)
     if arguments.json:
         console.print(json.dumps([diagnosis_document(one) for one in found], indent=2), soft_wrap=True)
         return 0

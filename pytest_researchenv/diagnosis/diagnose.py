@@ -23,6 +23,8 @@ _PROBES = "/researchenv/probes/"
 #: Where no traceback leads to the end: lines at the end that are looked at.
 _CLOSING = 30
 
+_LACKING = "No module named '"
+
 #: Characters of a line that are kept.
 _LONGEST = 500
 
@@ -62,11 +64,28 @@ def diagnose(
     judged = result.verdict in {Verdict.FAILED, Verdict.ERROR}
     if not judged and result.cause is not Cause.DEFECTIVE_UPSTREAM:
         return None
+    table = shipped_rules() if rules is None else rules
     case = _Case(result, log, environment)
-    for rule in shipped_rules() if rules is None else rules:
-        if (line := case.decisive(rule)) is not None:
+    # What only stands near the end may be a warning: it counts when nothing else says anything.
+    for rule, closing in [(rule, False) for rule in table if not rule.last_resort] + [(rule, True) for rule in table]:
+        if (line := case.decisive(rule, closing=closing)) is not None:
             return Diagnosis(rule.name, rule.category, rule.confidence, printable(line.strip(), _LONGEST), rule.next)
     return Diagnosis("", Category.UNKNOWN, Confidence.NONE, printable(case.said, _LONGEST), _UNKNOWN)
+
+
+@final
+class _Lines:
+    """Lines that are looked through, and what they are together: most texts stand nowhere, which one look tells."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self.lines = lines
+        self._whole = "\n".join(lines)
+
+    def first(self, texts: Sequence[Text], *, last: bool = False) -> str | None:
+        """The first line, or the last, that fits one of some texts."""
+        likely = [text for text in texts if text.longest in self._whole]
+        lines = reversed(self.lines) if last else self.lines
+        return next((line for line in lines if any(text.fits(line) for text in likely)), None) if likely else None
 
 
 @final
@@ -83,46 +102,46 @@ class _Case:
         """The record's own words."""
         return self._result.decisive or self._result.reason
 
-    def decisive(self, rule: Rule) -> str | None:
-        """Return the line by which a rule fits; None where it does not."""
+    def decisive(self, rule: Rule, *, closing: bool) -> str | None:
+        """Return the line by which a rule fits, be it one of the last of the log; None where it does not."""
+        if not self._holds(rule):
+            return None
+        return self._found(rule, closing=closing) if rule.texts else self.said
+
+    def _holds(self, rule: Rule) -> bool:
+        """Whether all conditions of a rule hold but the words that it looks for."""
         result = self._result
-        if (rule.causes and result.cause not in rule.causes) or (rule.tiers and result.tier not in rule.tiers):
-            return None
-        if rule.ended_texts and not self._ended(rule.ended_texts):
-            return None
-        if rule.origin is not None and rule.origin is not self._origin:
-            return None
-        if rule.only_missing and not self._misses_only(rule.only_missing):
-            return None
-        if not rule.texts:
-            return self.said
-        return self._found(rule)
+        return (
+            (not rule.causes or result.cause in rule.causes)
+            and (not rule.tiers or result.tier in rule.tiers)
+            and (not rule.ended_texts or self._ended(rule.ended_texts))
+            and (rule.origin is None or rule.origin is self._origin)
+            and (not rule.own_module or self._lacks_itself)
+            and (not rule.only_missing or self._misses_only(rule.only_missing))
+        )
 
     @cached_property
     def _lines(self) -> list[str]:
         return excerpt(self._log)
 
     @cached_property
-    def _whole(self) -> str:
-        return "\n".join(self._lines)
+    def _whole(self) -> _Lines:
+        return _Lines(self._lines)
 
     @cached_property
     def _chain(self) -> list[Raised]:
         return last_chain(self._lines, self._result.decisive)
 
     @cached_property
-    def _ending(self) -> list[str]:
+    def _ending(self) -> _Lines:
         """What the record says, and the exceptions that ended the run, the last first."""
-        lines = [self._result.decisive, self._result.reason]
-        if self._chain:
-            lines += [line for raised in reversed(self._chain) for line in raised.lines]
-        else:
-            lines += self._lines[: -_CLOSING - 1 : -1]
-        return [line for line in lines if line]
+        raised = [line for raised in reversed(self._chain) for line in raised.lines]
+        return _Lines([self._result.decisive, self._result.reason, *raised])
 
     @cached_property
-    def _ending_whole(self) -> str:
-        return "\n".join(self._ending)
+    def _closing(self) -> _Lines:
+        """The same, and the last lines of the log where no exception ended the run."""
+        return self._ending if self._chain else _Lines([*self._ending.lines, *self._lines[: -_CLOSING - 1 : -1]])
 
     @cached_property
     def _origin(self) -> Origin | None:
@@ -135,6 +154,13 @@ class _Case:
         own = bool(workdir) and file.startswith(f"{workdir}/") and "-packages/" not in file
         return Origin.REPOSITORY if own else Origin.ELSEWHERE
 
+    @cached_property
+    def _lacks_itself(self) -> bool:
+        """Whether the module that is missing is the repository's own, by its name."""
+        repository = self._environment.key.repository.rpartition("/")[2] if self._environment else ""
+        lacking = (line.partition(_LACKING)[2].partition("'")[0].partition(".")[0] for line in self._ending.lines)
+        return _plain(repository) in {_plain(module) for module in lacking if module}
+
     def _ended(self, texts: Sequence[Text]) -> bool:
         ended = self._environment.ended if self._environment else ""
         return any(text.fits(ended) for text in texts)
@@ -143,14 +169,11 @@ class _Case:
         missing = self._result.evidence.get("missing")
         return isinstance(missing, list) and bool(missing) and {name.partition(".")[0] for name in missing} <= modules
 
-    def _found(self, rule: Rule) -> str | None:
+    def _found(self, rule: Rule, *, closing: bool) -> str | None:
         if rule.where is Where.EXCEPTIONS:
-            return _fitting(rule.texts, self._ending, self._ending_whole)
-        lines = self._lines if rule.where is Where.FIRST else self._lines[::-1]
-        return _fitting(rule.texts, lines, self._whole)
+            return (self._closing if closing else self._ending).first(rule.texts)
+        return self._whole.first(rule.texts, last=rule.where is Where.LAST)
 
 
-def _fitting(texts: Sequence[Text], lines: Sequence[str], whole: str) -> str | None:
-    # Most texts stand nowhere, which one look at the whole tells.
-    likely = [text for text in texts if text.longest in whole]
-    return next((line for line in lines if any(text.fits(line) for text in likely)), None) if likely else None
+def _plain(name: str) -> str:
+    return name.casefold().replace("-", "_")

@@ -34,7 +34,9 @@ class Rule:
         tiers: the record must be of one of these.
         ended: patterns, one of which must fit how the agent's work ended.
         origin: whose code raised the exception.
+        own_module: the module that a line calls missing must have the repository's name.
         only_missing: top-level modules: all that C0 misses must be among them.
+        last_resort: it is tried only when no other rule fits.
         texts: `says`, ready to be matched.
         ended_texts: `ended`, likewise.
     """
@@ -51,7 +53,9 @@ class Rule:
     tiers: frozenset[Tier] = frozenset()
     ended: tuple[str, ...] = ()
     origin: Origin | None = None
+    own_module: bool = False
     only_missing: frozenset[str] = frozenset()
+    last_resort: bool = False
     texts: tuple[Text, ...] = field(init=False, repr=False, compare=False)
     ended_texts: tuple[Text, ...] = field(init=False, repr=False, compare=False)
 

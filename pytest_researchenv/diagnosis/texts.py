@@ -6,7 +6,6 @@ takes is linear in the line's length, whatever an environment printed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
@@ -22,11 +21,13 @@ class Text:
         parts: what must stand in the line, in this order.
         from_start: whether the line must begin with the first (`^` in front).
         to_end: whether the line must end with the last (`$` behind).
+        longest: the longest part; without it, no line fits.
     """
 
     parts: tuple[str, ...]
     from_start: bool
     to_end: bool
+    longest: str
 
     @classmethod
     def of(cls, pattern: str) -> Self:
@@ -39,12 +40,7 @@ class Text:
         parts = tuple(part for part in pattern.removeprefix("^").removesuffix("$").split("*") if part)
         if not any(part.strip() for part in parts):
             raise ValueError(f"{pattern!r} fits every line: say what must stand in it")
-        return cls(parts, from_start, to_end)
-
-    @property
-    def longest(self) -> str:
-        """What is looked for before anything else: without it, no line fits."""
-        return max(self.parts, key=len)
+        return cls(parts, from_start, to_end, max(parts, key=len))
 
     def fits(self, line: str) -> bool:
         """Whether a line says this."""
@@ -64,8 +60,3 @@ class Text:
                 return False
             at = found + len(part)
         return True
-
-
-def read(patterns: Iterable[str]) -> tuple[Text, ...]:
-    """Read patterns."""
-    return tuple(map(Text.of, patterns))

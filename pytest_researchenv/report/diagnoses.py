@@ -32,9 +32,10 @@ def diagnoses_table(found: Iterable[Diagnosed]) -> Table:
     agents = sorted({one.key.agent for one in every})
     counts = Counter((one.diagnosis.category, one.key.agent) for one in every)
     totals = Counter(one.diagnosis.category for one in every)
-    columns = [Column(agent, overflow="fold") for agent in agents]
-    share = Column("share", no_wrap=True, min_width=len("100.0%"))
-    table = Table(Column("category", no_wrap=True), *columns, "all", share, box=None, pad_edge=False)
+    # Categories are wrapped first, so that a usual terminal has room for several agents.
+    columns = [Column(agent.replace("-", "-\n"), no_wrap=True) for agent in agents]
+    totals_columns = (Column("all", no_wrap=True), Column("share", no_wrap=True))
+    table = Table("category", *columns, *totals_columns, box=None, pad_edge=False)
     for category, total in totals.most_common():
         by_agent = [str(counts[category, agent]) for agent in agents]
         table.add_row(category, *by_agent, str(total), f"{total / len(every):.1%}")

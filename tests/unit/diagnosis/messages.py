@@ -28,6 +28,7 @@ class Sample:
         decisive: the record's; found in the log when empty, as probes do.
         missing: what C0 misses.
         ended: how the agent's work ended.
+        repository: short name of what was judged.
     """
 
     rule: str
@@ -40,6 +41,7 @@ class Sample:
     decisive: str = ""
     missing: tuple[str, ...] = ()
     ended: str = "finished"
+    repository: str = "repo"
 
     @property
     def result(self) -> TierResult:
@@ -58,14 +60,14 @@ class Sample:
     @property
     def environment(self) -> Environment:
         """What was judged."""
-        return environment(ended=self.ended)
+        return environment(ended=self.ended, repository=self.repository)
 
 
-def environment(*, ended: str = "finished", workdir: str = "/workspace/repo") -> Environment:
+def environment(*, ended: str = "finished", repository: str = "repo") -> Environment:
     """An environment that nothing is wrong with."""
-    key = EnvironmentKey("run", "agent", "suite/repo", 1)
+    key = EnvironmentKey("run", "agent", f"suite/{repository}", 1)
     report = SelfReport(python_path="/opt/venv/bin/python")
-    return Environment(key, "sha256:1", "sha256:0", workdir, report, "", (), {}, {}, ended, "")
+    return Environment(key, "sha256:1", "sha256:0", f"/workspace/{repository}", report, "", (), {}, {}, ended, "")
 
 
 def samples() -> list[Sample]:

@@ -133,6 +133,16 @@ def test_a_run_without_failures_says_so(tmp_path: Path, capsys: pytest.CaptureFi
     assert capsys.readouterr().out == "nothing failed\n"
 
 
+def test_the_rules_are_shown_as_the_page_has_them(capsys: pytest.CaptureFixture[str]) -> None:
+    """What `docs/diagnosis.md` holds can be printed, and needs no run."""
+    assert main(["diagnose", "--rules"]) == 0
+
+    page = (Path(__file__).parents[3] / "docs" / "diagnosis.md").read_text()
+    categories, rules = capsys.readouterr().out.rstrip("\n").split("\n\n")
+    assert categories in page
+    assert rules in page
+
+
 def test_a_run_that_is_not_there_is_a_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Named with what to do."""
     assert main(["diagnose", "none", "--results", str(tmp_path)]) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,28 @@ def test_a_traceback_that_was_survived_does_not_count() -> None:
 def test_a_warning_is_no_cause() -> None:
     """Far from the end, words of an error may have been printed by what went on."""
     assert found("WARNING: nvcc: command not found\n" + "step\n" * 60 + "odd").category is Category.UNKNOWN
+
+
+def test_a_warning_near_the_end_gives_way_to_the_last_word() -> None:
+    """Without a traceback, the end of the log counts, but only when its last line says nothing."""
+    warning = "UserWarning: /opt/venv/x.so: undefined symbol: _ZN3c10\n"
+
+    assert found(f"{warning}train.py: error: unrecognized arguments: --epochs 3").rule == "arguments"
+    assert found(f"{warning}exiting").rule == "extension-abi"
+
+
+def test_a_last_resort_comes_after_the_end_of_the_log() -> None:
+    """A signal says little; what was printed before it may say all."""
+    result = failed("what():  CUDA error: device-side assert triggered\nframe #0", Cause.SIGNAL)
+    result = replace(result, reason="the probe ended by signal 6")
+
+    diagnosis = diagnose(result, b"what():  CUDA error: device-side assert triggered\nframe #0", environment())
+    bare = diagnose(result, b"frame #0", environment())
+
+    assert diagnosis
+    assert diagnosis.rule == "device-assert"
+    assert bare
+    assert bare.rule == "crash"
 
 
 def test_the_first_error_of_a_compiler_counts() -> None:

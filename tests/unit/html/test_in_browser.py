@@ -255,6 +255,7 @@ def test_it_prints(chrome: Chrome, report: Path) -> None:
     look_as(chrome, width=800, height=1100, scheme="dark", medium="print")
     chrome.get(index(report).as_uri())
 
+    assert chrome.execute_script("return document.documentElement.scrollWidth") <= 800
     assert count(chrome, "nav.parts, form.filters") == 0
     assert count(chrome, ".matrix tbody tr") == 4
     assert chrome.execute_script("return getComputedStyle(document.querySelector('.matrix')).overflow") == "visible"
