@@ -55,12 +55,15 @@ PIECES = (
 RESULTS = Path("results")
 HOSTILE = st.lists(st.sampled_from(PIECES) | st.text(st.characters(), max_size=20), max_size=4).map("".join)
 
+#: What no name of a folder holds: the halves that are left stand for bytes.
+NO_NAME = {"/", "\0", *map(chr, range(0xD800, 0xDC80)), *map(chr, range(0xDD00, 0xE000))}
+
 SETTINGS = {"suppress_health_check": [HealthCheck.function_scoped_fixture, HealthCheck.too_slow], "deadline": None}
 
 
 def folder_name(words: str) -> str:
     """What of some words a folder can be called: all but slashes, zeros, and halves of characters that are no bytes."""
-    return "".join(letter for letter in words if letter not in "/\0" and not "\ud800" <= letter < "\udc80") or "x"
+    return "".join(letter for letter in words if letter not in NO_NAME) or "x"
 
 
 def hostile_attempt(folder: Path, words: str, raw: bytes) -> AttemptRecord:

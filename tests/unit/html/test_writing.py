@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,15 @@ def test_figures_are_files_too(results: Path, tmp_path: Path) -> None:
     names = {"rates", "falls", "causes", "claims", "spreads"}
     drawn = importlib.util.find_spec("resvg_py") is not None
     assert found == {f"{name}.svg" for name in names} | ({f"{name}.png" for name in names} if drawn else set())
+
+
+def test_programs_are_told_what_was_written(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The page of the run and its figures, as JSON."""
+    cli.main(["report", "--results", str(results), "--output", str(tmp_path / "report"), "--json"])
+
+    told = json.loads(capsys.readouterr().out)
+    assert told["page"] == str(tmp_path / "report" / "index.html")
+    assert str(tmp_path / "report" / "plots" / "rates.svg") in told["figures"]
 
 
 def test_a_report_is_replaced_whole(results: Path, tmp_path: Path) -> None:
