@@ -182,8 +182,8 @@ def _differences(labels: Labels, pairs: Sequence[Pair], tier: Tier) -> str:
         named.append(f"{labels.of(first)} above {labels.of(second)} by {abs(100 * (one.difference or 0)):.0f} points")
     more = f" and {len(sure) - _NAMED} more" if len(sure) > _NAMED else ""
     return (
-        f"Of {plural(len(found), 'pair')} of agents, {len(sure)} differ in {tier} by more than chance (corrected "
-        f"p < {sections.SIGNIFICANT}): {', '.join(named)}{more}."
+        f"Of {plural(len(found), 'pair')} of agents, {len(sure)} differ in {tier} by more than chance (p < "
+        f"{sections.SIGNIFICANT}, corrected for the tiers of each pair): {', '.join(named)}{more}."
     )
 
 

@@ -137,7 +137,8 @@ def _pair_grid(labels: Labels, pairs: Sequence[Pair]) -> Grid:
     note = (
         "Points by which the success rate of the first is above that of the second, at the repositories that both were "
         "judged at, and p of the exact McNemar test, corrected by Holm for the tiers of a pair. ● marks p < 0.05: "
-        "chance alone would seldom make such a difference."
+        "chance alone would seldom make such a difference. Nothing is corrected for the number of pairs: of many, some "
+        "differ by chance."
     )
     return Grid("Every two agents at the same repositories", ("agents", *map(str, Tier)), rows, note)
 

@@ -121,7 +121,7 @@ def test_the_best_agent_and_the_difference_are_told_first() -> None:
         "In C3, single-GPU execution, good passes most: 12 of 12 repositories (100 %, 95 % interval 76 to 100 %). "
         "bad follows with 0 %."
     )
-    assert answers[1].endswith("(corrected p < 0.05): good above bad by 100 points.")
+    assert answers[1].endswith("(p < 0.05, corrected for the tiers of each pair): good above bad by 100 points.")
 
 
 def test_a_difference_by_chance_is_said_to_be_one() -> None:
