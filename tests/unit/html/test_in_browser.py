@@ -294,6 +294,17 @@ def test_no_script_of_anybody_runs(chrome: Chrome, tmp_path: Path, words: str) -
         assert not [entry for entry in chrome.get_log("browser") if entry["level"] == "SEVERE"]  # type: ignore[no-untyped-call]
 
 
+@pytest.mark.parametrize("words", ["x" * 5000, "x " * 2500, "\u202e" * 300])
+def test_huge_names_break_no_layout(chrome: Chrome, tmp_path: Path, words: str) -> None:
+    """Whoever chose them: a page is no wider than a phone."""
+    for html in pages_of(hostile_attempt(tmp_path, words, words.encode())):
+        (tmp_path / "page.html").write_text(html)
+        open_page(chrome, tmp_path / "page.html", screen=PHONE)
+        chrome.execute_script("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+
+        assert chrome.execute_script("return document.documentElement.scrollWidth") <= PHONE[0]
+
+
 @pytest.mark.parametrize("page", [index, environment])
 def test_a_script_that_got_in_would_not_run(chrome: Chrome, report: Path, tmp_path: Path, page: object) -> None:
     """If escaping failed, the page's policy would still stop scripts, handlers, styles and requests."""

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from dataclasses import replace
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
+from benchmarks.synthetic import AGENTS, make_run
 from pytest_researchenv import cli
+from pytest_researchenv.suite import find_suite, load_suite
 from tests.unit.html.made import quickstart
 from tests.unit.html.reading import read
 
@@ -49,6 +53,19 @@ def test_a_link_leads_to_its_tier(results: Path, tmp_path: Path) -> None:
     for page, _, anchor in (link.partition("#") for link in links if link.startswith("environments/")):
         ids = {value for _, name, value in read((index.parent / page).read_text()).attributes if name == "id"}
         assert anchor in ids or "This attempt left no environment" in (index.parent / page).read_text()
+
+
+def test_odd_names_are_found(tmp_path: Path) -> None:
+    """What means something in an address means nothing in a name."""
+    agent = replace(AGENTS[0], name="a#b?c%2F é&'\"<i>")
+    make_run(tmp_path / "results", "default", load_suite(find_suite("quickstart")).repositories[:1], agents=[agent])
+
+    report(tmp_path / "results", tmp_path / "report")
+
+    page = read((tmp_path / "report" / "index.html").read_text())
+    links = [value for tag, name, value in page.attributes if (tag, name) == ("a", "href") and "environments" in value]
+    assert links
+    assert all((tmp_path / "report" / unquote(link.partition("#")[0])).is_file() for link in links)
 
 
 def test_figures_are_files_too(results: Path, tmp_path: Path) -> None:
