@@ -58,10 +58,14 @@ class Spread:
 def interval_bar(share: float | None, low: float, high: float) -> Drawing:
     """Draw one share with its interval, small, to stand in a table's cell."""
     drawing = Drawing(100, 10)
-    drawing.line(1, 5, 99, 5, "rule")
+
+    def at(value: float) -> float:
+        return 5 + 90 * value
+
+    drawing.line(at(0), 5, at(1), 5, "rule")
     if share is not None:
-        drawing.line(1 + 98 * low, 5, 1 + 98 * high, 5, "whisker")
-        drawing.dot(1 + 98 * share, 5, 4, "accent")
+        drawing.line(at(low), 5, at(high), 5, "whisker")
+        drawing.dot(at(share), 5, 4, "accent")
     return drawing
 
 

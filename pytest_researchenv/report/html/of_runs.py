@@ -161,7 +161,8 @@ def _best(labels: Labels, tier: Tier) -> str:
     emulated = ", emulated" if rate.emulated else ""
     if not others:
         return f"In {tier}, {tier.heading}{emulated}, {first} passes {how}."
-    then = f"{others[0]} follows with {percent(rates[others[0]].share or 0)}"
+    second = rates[others[0]].share or 0
+    then = f"{others[0]} does as well" if second == rate.share else f"{others[0]} follows with {percent(second)}"
     return f"In {tier}, {tier.heading}{emulated}, {first} passes most: {how}. {then}."
 
 

@@ -136,6 +136,13 @@ def test_a_difference_by_chance_is_said_to_be_one() -> None:
     )
 
 
+def test_two_that_do_as_well_are_both_named() -> None:
+    """Nobody is put first for the name."""
+    attempts = [attempt(1, result(tier=Tier.C3), agent=name) for name in ("a", "b")]
+
+    assert page_of(run(*attempts)).answers[0].endswith(". b does as well.")
+
+
 def test_agents_stand_in_the_order_of_their_rates() -> None:
     """The best comes first, wherever agents are listed."""
     attempts = [attempt(1, result(FAILED), agent="a"), attempt(1, result(), agent="b")]
