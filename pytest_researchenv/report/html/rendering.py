@@ -30,6 +30,9 @@ __all__ = ["render_environment", "render_run"]
 #: How much of what decided is shown where a cell of the matrix is opened; its page has more.
 _WORDS = 240
 
+#: Stands for the style sheet.
+_STYLE = "/* style sheet */"
+
 #: What became of a claim → how it is coloured.
 _OUTCOMES = {
     str(Outcome.HOLDS): State.PASSED,
@@ -49,7 +52,6 @@ def render_run(page: RunPage) -> str:
         "run.html",
         page=page,
         policy=_policy(_css(), _script() if matrix else ""),
-        css=Markup(_css()),  # noqa: S704 - our own file
         script=Markup(_script()),  # noqa: S704 - our own file
         data=_data(page, matrix) if matrix else "",
         states=list(State),
@@ -63,14 +65,17 @@ def render_environment(page: EnvironmentPage) -> str:
         "environment.html",
         page=page,
         policy=_policy(_css()),
-        css=Markup(_css()),  # noqa: S704 - our own file
         symbols=_SYMBOLS,
         outcomes=_OUTCOMES,
     )
 
 
 def _page(name: str, **values: object) -> str:
-    return visible(_template(name).render(**values))
+    """Render a page; the style sheet, which stands before anybody's words, is put in when they are written out.
+
+    It is half of a usual page, and there are as many pages as environments.
+    """
+    return visible(_template(name).render(css=_STYLE, **values)).replace(_STYLE, _css(), 1)
 
 
 @cache
