@@ -14,6 +14,7 @@ from pytest_researchenv import calibrating, diagnosing, schemas
 from pytest_researchenv.agents import listing
 from pytest_researchenv.authoring import add_commands
 from pytest_researchenv.errors import ResearchEnvError
+from pytest_researchenv.report.html import command as reporting
 from pytest_researchenv.resolving.command import add_command
 from pytest_researchenv.sandbox.daemon import connect
 from pytest_researchenv.sandbox.labels import Owner
@@ -45,6 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     add_command(commands)
     calibrating.add_command(commands)
     statistics.add_commands(commands)
+    reporting.add_command(commands)
     diagnosing.add_command(commands)
     verifying.add_command(commands)
     schemas.add_command(commands)

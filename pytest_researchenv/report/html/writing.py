@@ -1,0 +1,87 @@
+"""A report's folder: written beside its place, and put there when it is whole."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from pytest_researchenv.errors import ConfigurationError
+from pytest_researchenv.model import Repository
+from pytest_researchenv.report.html.of_attempt import attempt_page
+from pytest_researchenv.report.html.of_runs import run_page
+from pytest_researchenv.report.html.places import INDEX, Places
+from pytest_researchenv.report.html.plots import write_plots
+from pytest_researchenv.report.html.reasons import reasons_of
+from pytest_researchenv.report.html.rendering import render_environment, render_run
+from pytest_researchenv.runs.values import Run
+
+
+__all__ = ["write_report"]
+
+#: What tells a folder that was written here, and may be replaced, from any other.
+_MARK = ".researchenv-report"
+
+
+def write_report(
+    runs: Sequence[Run], *, descriptions: Mapping[str, Repository], version: str, folder: Path
+) -> tuple[Path, ...]:
+    """Write a report; returns the page of what was run, and the files of its figures.
+
+    Args:
+        runs: what was read.
+        descriptions: key → what is known of a repository.
+        version: of this package.
+        folder: where to; a report that lies there is replaced.
+
+    Raises:
+        ConfigurationError: something else lies there, or it cannot be written.
+    """
+    places = Places(len(runs) > 1)
+    reasons = reasons_of(runs)
+    page = run_page(runs, descriptions=descriptions, reasons=reasons, version=version)
+    with _new(folder) as new:
+        (new / INDEX).write_text(render_run(page), "utf-8")
+        plots = write_plots(page, new)
+        for run in runs:
+            for attempt in run.attempts:
+                path = new / places.environment(attempt.key)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                shown = attempt_page(
+                    attempt, results=run.folder.parent, places=places, reasons=reasons, version=version
+                )
+                path.write_text(render_environment(shown), "utf-8")
+    return (folder / INDEX, *(folder / path.relative_to(new) for path in plots))
+
+
+@contextmanager
+def _new(folder: Path) -> Iterator[Path]:
+    """Yield an empty folder that takes the place of another one in the end."""
+    if folder.exists() and not (folder.is_dir() and ((folder / _MARK).exists() or not any(folder.iterdir()))):
+        raise ConfigurationError(f"{folder} is there, and no report: name another place with --output")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        new = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    except OSError as error:
+        raise ConfigurationError(f"{folder} cannot be written: {error}; name another place with --output") from error
+    try:
+        yield new
+        (new / _MARK).touch()
+        # As every folder that is made: mkdtemp makes one for its owner alone.
+        new.chmod(0o777 & ~_umask())
+        if folder.exists():
+            shutil.rmtree(folder)
+        new.rename(folder)
+    except OSError as error:
+        raise ConfigurationError(f"{folder} cannot be written: {error}; name another place with --output") from error
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
