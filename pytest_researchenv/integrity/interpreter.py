@@ -89,7 +89,9 @@ class _Look:
         """What was seen."""
         unread = [Finding(Sign.UNREADABLE, "sys.path", "few files that say so", why) for why in self.layout.problems]
         for path in self.layout.overrides:
-            self._found(path, "Python's own search for its modules", "a file that replaces it")
+            self._found(
+                path, "Python's own search for its modules", "a file that replaces it, or may be read in two ways"
+            )
         self._program()
         self._standard_library()
         self._archive()
