@@ -151,7 +151,10 @@ class _Reader:
         elif path.endswith(".pyc") and _is_unchecked(entry.head):
             self.unchecked.append(path)
         info = _info_path(site, path)
-        if info and entry.kind is Kind.LINK and self._links:
+        if info and entry.kind is Kind.LINK:
+            if not self._links:
+                self._problem(f"more than {_MOST_LINKS} files of records are links")
+                return
             self._links -= 1
             target = self._snapshot.entry(path)
             entry = replace(target, path=path) if target is not None else entry
@@ -177,6 +180,8 @@ class _Reader:
                 return
             self._infos[path] = _Info(site, path)
         info = self._infos[path]
+        if entry.content is None and not entry.path.endswith(".egg"):
+            self._problem(f"{printable(entry.path)} has {entry.size} bytes, too many to be read")
         info.take(entry)
         if not self.count(info.record.files if entry.path.endswith("/RECORD") else ()):
             info.record = Record()

@@ -10,6 +10,7 @@ from pytest_researchenv.integrity.comparing import Nothing, Published
 from pytest_researchenv.integrity.frameworks import Frameworks, core_problem
 from pytest_researchenv.integrity.installed import Installed, Style
 from pytest_researchenv.integrity.layout import Layout, NoLayout, layout_of
+from pytest_researchenv.integrity.loose import loose_signs
 from pytest_researchenv.integrity.origins import Origins
 from pytest_researchenv.integrity.ownership import Modules
 from pytest_researchenv.integrity.protocol import Signs, Snapshot, merged
@@ -63,6 +64,7 @@ def distributions(task: ProbeTask, snapshot: Snapshot, published: Published = _N
         _changes(layout, installed, frameworks, found),
         _cores(layout, snapshot, modules, installed, frameworks),
         origins.signs(found),
+        loose_signs(task, snapshot, layout, installed),
         startup_signs(task, snapshot, layout, installed=installed, modules=modules, origins=origins),
     )
     # Links were followed only now. What runs at start may be what the repository imports as well.

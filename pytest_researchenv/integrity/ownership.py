@@ -6,7 +6,6 @@ import io
 import json
 import posixpath
 import re
-import struct
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from enum import IntEnum
 from functools import cached_property
 from typing import final
 
+from pytest_researchenv.integrity._archives import ZIP_ERRORS
 from pytest_researchenv.integrity._metadata import editable_mapping
 from pytest_researchenv.integrity.installed import Distribution, Installed, Style, is_module
 from pytest_researchenv.integrity.layout import Layout
@@ -263,8 +263,7 @@ class Modules:
         try:
             with zipfile.ZipFile(io.BytesIO(content)) as opened:
                 names = opened.namelist()
-        # What zipfile raises on archives that are made to confuse it.
-        except (zipfile.BadZipFile, ValueError, NotImplementedError, struct.error):
+        except ZIP_ERRORS:
             return ()
         return modules_in(archive, (f"{archive}/{name}" for name in names if is_module(name)), self._layout.version)
 

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_researchenv.model import Sign
 from pytest_researchenv.sandbox.fake import Folder, Link
-from tests.unit.integrity.images import DEBIAN, SITE, Nodes, distribution, md5, record
+from tests.unit.integrity.images import DEBIAN, SITE, WORKDIR, Nodes, distribution, md5, record
 from tests.unit.integrity.sites import audited, kinds, native, torch
 
 
@@ -373,6 +373,48 @@ def test_what_a_framework_imports_when_it_starts_is_somebodys(tmp_path: Path, na
     signs = audited(tmp_path, {**TORCH, **plug, **entry}, frameworks=("torch",))
 
     assert kinds(signs) == ({Sign.FRAMEWORK} if told else set())
+
+
+POINTS = "[torch.backends]\nplug = plug:start\n"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"{SITE}/~plug-1.dist-info",
+        f"{SITE}/plug-1.DIST-INFO",
+        "/usr/lib/python3.11/plug-1.dist-info",
+        f"{WORKDIR}/scripts/plug.egg-info",
+        "/opt/more/plug.egg-info",
+    ],
+)
+def test_entry_points_of_frameworks_in_what_nobody_installed(tmp_path: Path, path: str) -> None:
+    """Python reads them in every folder that it looks for modules in, and beside a script."""
+    nodes = {f"{SITE}/more.pth": "/opt/more\n", "/opt/more": Folder(), f"{path}/entry_points.txt": POINTS}
+    signs = audited(tmp_path, nodes, tracked={"run.py": "import torch\n"})
+
+    assert Sign.FRAMEWORK in kinds(signs)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        (f"{WORKDIR}/project.egg-info", "[console_scripts]\nproject = project:main\n"),
+        (f"{WORKDIR}/venv/lib/python3.12/site-packages/torch_npu-1.dist-info", POINTS),
+    ],
+)
+def test_entry_points_that_no_framework_reads(tmp_path: Path, path: str, text: str) -> None:
+    """Commands, and what another environment has."""
+    signs = audited(tmp_path, {f"{path}/entry_points.txt": text}, tracked={"run.py": "import torch\n"})
+
+    assert signs.findings == ()
+
+
+def test_metadata_that_is_too_large_is_told(tmp_path: Path) -> None:
+    """Python reads it all the same."""
+    nodes = {**distribution(SITE, "plug", {}), f"{SITE}/plug-1.0.dist-info/entry_points.txt": b"#" * 9_000_000}
+
+    assert Sign.UNREADABLE in kinds(audited(tmp_path, nodes))
 
 
 @pytest.mark.parametrize(

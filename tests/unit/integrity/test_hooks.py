@@ -216,6 +216,16 @@ def test_folders_that_path_files_add_are_looked_into() -> None:
     assert seen.blanked == {"/opt/src/sitecustomize.py": "", "/opt/a.egg": ""}
 
 
+@pytest.mark.parametrize(("group", "found_"), [("torch.backends", ["/opt/a.egg"]), ("console_scripts", [])])
+def test_an_archive_with_an_entry_point_of_a_framework(group: str, found_: list[str]) -> None:
+    """Python reads metadata in archives on its path, too."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("EGG-INFO/entry_points.txt", f"[{group}]\nx = evil:run\n")
+
+    assert found(signs({f"{SITE}/x.pth": "/opt/a.egg\n", "/opt/a.egg": packed.getvalue()})) == found_
+
+
 def test_an_archive_too_large_to_be_searched_is_not_used() -> None:
     """No honest egg is."""
     assert found(signs({f"{SITE}/x.pth": "/opt/a.egg\n", "/opt/a.egg": bytes(17 * 1024**2)})) == ["/opt/a.egg"]
