@@ -33,6 +33,7 @@ _SAYING = re.compile(r"_*(?:git_?|build_?)?(?:version|build|config|info|about|me
 _SAYING_BYTES = 16 * 1024
 #: What a source that a build step wrote may use: those of setuptools-scm and versioneer do.
 _USED = frozenset({"__future__", "json", "typing"})
+_READ = frozenset({"json.loads", "typing.TYPE_CHECKING"})
 
 _Hashes: TypeAlias = Mapping[str, str]
 
@@ -327,6 +328,11 @@ def _is_harmless(node: ast.AST) -> bool:
         return all(alias.name in _USED and alias.asname is None for alias in node.names)
     if isinstance(node, ast.ImportFrom):
         return node.module in _USED and not node.level
+    if isinstance(node, ast.Attribute):
+        # `typing.sys.modules` leads everywhere, and needs no call to be changed.
+        return isinstance(node.ctx, ast.Load) and ast.unparse(node) in _READ
+    if isinstance(node, ast.Name):
+        return node.id != "__builtins__"
     return not isinstance(node, ast.ClassDef | ast.AsyncFunctionDef | ast.Lambda | ast.Global | ast.Delete) and not (
         isinstance(node, ast.FunctionDef) and bool(node.decorator_list)
     )

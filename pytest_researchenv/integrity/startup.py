@@ -34,7 +34,7 @@ from pytest_researchenv.integrity.frameworks import BACKENDS, PLUGINS
 from pytest_researchenv.integrity.installed import Distribution, Installed, Style, is_code
 from pytest_researchenv.integrity.layout import Layout, Pth
 from pytest_researchenv.integrity.origins import Doubt, Origins
-from pytest_researchenv.integrity.ownership import Form, Modules, Place
+from pytest_researchenv.integrity.ownership import Form, Modules, Owned, Place
 from pytest_researchenv.integrity.packages import Packages, Standing
 from pytest_researchenv.integrity.protocol import Signs, Snapshot
 from pytest_researchenv.integrity.pth import EASY_INSTALL, namespace, paths_only
@@ -141,13 +141,27 @@ class _Look:
         """Entry points by which frameworks and pytest run code of any distribution as soon as they are imported."""
         for one in self.installed.distributions:
             points = PLUGINS & one.groups.keys()
-            if points and self.installed.is_agents(one) and not self._is_packaged(one):
+            if points and self._is_the_agents(one):
                 said = self.origins.code_doubt(one)
                 if isinstance(said, Unknown) and said.reason and points & BACKENDS:
                     # What torch and JAX load may be anything, and hardly any environment needs it.
                     said = Doubt(said.reason, accuses=False)
-                doubt = replace(said, why=f"{min(points)} runs it: {said.why}") if isinstance(said, Doubt) else None
+                said = said if isinstance(said, Doubt) else self._pointed(one, points)
+                doubt = replace(said, why=f"{min(points)} runs it: {said.why}") if said else None
                 self._taken(f"{one.path}/entry_points.txt", doubt, "")
+
+    def _pointed(self, one: Distribution, points: Collection[str]) -> Doubt | None:
+        """Why what a distribution's entry points lead to is nobody's, or another's that is not what was published."""
+        for name in sorted({module.partition(".")[0] for point in points for module in one.groups[point]}):
+            place = self.modules.find(name)
+            owned = self.modules.owned(name, place) if place else Owned()
+            if owned.stranger:
+                return Doubt(owned.stranger)
+            for other in owned.distributions:
+                said = None if other is one or not self._is_the_agents(other) else self.origins.code_doubt(other)
+                if isinstance(said, Doubt) and said.accuses:
+                    return said
+        return None
 
     def _module(self, path: str, source: str) -> None:
         entry = self.snapshot.entry(source)
@@ -273,7 +287,7 @@ class _Look:
             if is_code(path) and not self._is_installed(path):
                 return Doubt(f"{printable(path)} is not what was installed")
         for one in owned.distributions:
-            if one.style in (Style.CONDA, Style.DEBIAN) or not self.installed.is_agents(one) or self._is_packaged(one):
+            if one.style in (Style.CONDA, Style.DEBIAN) or not self._is_the_agents(one):
                 continue
             said = self.origins.code_doubt(one)
             if isinstance(said, Doubt):
@@ -297,6 +311,10 @@ class _Look:
         digests = {one.files[path] for one in owners} - {""}
         entry = self.installed.at(path)
         return not digests or entry is None or entry.sha256 in digests
+
+    def _is_the_agents(self, one: Distribution) -> bool:
+        """Whether an agent installed or changed a distribution, and neither conda nor the system brought it."""
+        return self.installed.is_agents(one) and not self._is_packaged(one)
 
     def _is_packaged(self, one: Distribution) -> bool:
         """Whether conda or a package of the system brought a distribution, and has its metadata as it is."""

@@ -243,6 +243,9 @@ if __name__ == "__main__":
         (SCRIPT.format(python="/opt/venv/bin/python").replace("tool.core", "evil"), True),
         (SCRIPT.format(python="/opt/venv/bin/python") + "print(42)\n", True),
         (SCRIPT.format(python="/opt/venv/bin/python").replace("work())", "evil.run())"), False),
+        (SCRIPT.format(python="/opt/venv/bin/python").replace("    sys.exit", "    import evil; sys.exit"), True),
+        (SCRIPT.format(python="/opt/venv/bin/python").replace("sys.argv[0] =", "sys.path ="), True),
+        (SCRIPT.format(python="/opt/venv/bin/python").replace("re.sub(r", "sys.argv[0].removesuffix("), False),
         ("#!/bin/sh\n'''exec' /opt/venv/bin/python \"$0\" \"$@\"\n' '''\nimport sys\n", False),
         ("#!/bin/sh\n'''exec' /opt/evil \"$0\" \"$@\"\n' '''\nimport sys\n", True),
         ("\x7fELF", True),
@@ -251,16 +254,33 @@ if __name__ == "__main__":
 def test_commands_may_be_moved_and_nothing_else(tmp_path: Path, text: str, *, told: bool) -> None:
     """Environments that are moved have the first line of their commands rewritten."""
     place = "/opt/venv/bin/work"
-    listed = record({"../../../bin/work": SCRIPT.format(python="/old/venv/bin/python")})
+    points = "[console_scripts]\nwork = tool.core:work\n"
+    script = SCRIPT.format(python="/old/venv/bin/python")
+    listed = record({"../../../bin/work": script, "tool-1.0.dist-info/entry_points.txt": points})
     about = f"{SITE}/tool-1.0.dist-info"
     nodes: Nodes = {
         **INSTALLED,
         f"{about}/RECORD": INSTALLED[f"{about}/RECORD"].decode() + listed,
-        f"{about}/entry_points.txt": "[console_scripts]\nwork = tool.core:work\n",
+        f"{about}/entry_points.txt": points,
         place: text,
     }
 
     assert kinds(audited(tmp_path, nodes)) == ({Sign.DISTRIBUTION} if told else set())
+
+
+def test_entry_points_that_were_edited_vouch_for_no_command(tmp_path: Path) -> None:
+    """An agent that can write a command can write the line that asks for it."""
+    script = SCRIPT.format(python="/opt/venv/bin/python")
+    points = {"tool-1.0.dist-info/entry_points.txt": "[console_scripts]\nwork = tool.core:work\n"}
+    about = f"{SITE}/tool-1.0.dist-info"
+    nodes: Nodes = {
+        **INSTALLED,
+        f"{about}/RECORD": INSTALLED[f"{about}/RECORD"].decode() + record({"../../../bin/work": script, **points}),
+        f"{about}/entry_points.txt": "[console_scripts]\nwork = evil:work\n",
+        "/opt/venv/bin/work": script.replace("tool.core", "evil"),
+    }
+
+    assert kinds(audited(tmp_path, nodes)) == {Sign.DISTRIBUTION}
 
 
 # --- other records ----------------------------------------------------------------------------------------

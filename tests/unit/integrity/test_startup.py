@@ -319,6 +319,18 @@ def test_plugins_of_nobodys_are_not_loaded(tmp_path: Path, group: str) -> None:
     assert hooks(audited(tmp_path, nodes, published=index)) == []
 
 
+def test_entry_points_of_a_published_distribution_lead_to_what_was_published(tmp_path: Path) -> None:
+    """To a module that nobody has they were edited to lead; also those of the base image."""
+    files = {"plug.py": "P = 1\n"}
+    installed, index = distribution(SITE, "plug", files), wheels(plug=files)
+    path = f"{SITE}/plug-1.0.dist-info/entry_points.txt"
+    evil: Nodes = {path: "[pytest11]\nx = evil:load\n", f"{SITE}/evil.py": "evil\n"}
+
+    assert hooks(audited(tmp_path, {**installed, path: "[pytest11]\nx = plug:load\n"}, published=index)) == []
+    assert hooks(audited(tmp_path, {**installed, **evil}, published=index)) == [path]
+    assert hooks(audited(tmp_path, evil, base=installed, published=index)) == [path]
+
+
 def test_a_backend_of_which_nothing_is_known_is_not_loaded(tmp_path: Path) -> None:
     """It has the name and version of a maker's, and was made for another machine than the maker's are."""
     path = f"{SITE}/torch_npu-1.0.dist-info/entry_points.txt"
