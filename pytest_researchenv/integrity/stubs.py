@@ -117,6 +117,10 @@ def stub_signs(
         Finding(Sign.STUB, printable(path), f"the tracked {printable(module)} is imported", "Python prefers this one")
         for path, module in untracked.overriding()
     ]
+    findings += [
+        Finding(Sign.STUB, printable(path), "nothing by the name of a placeholder", "Python looks for modules in it")
+        for path in untracked.placeholders()
+    ]
     named = {name: why for name, why in {**strangers, **in_tree}.items() if name in scan.importers}
     return Signs(tuple(findings), modules={name: printable(why, 500) for name, why in named.items()})
 

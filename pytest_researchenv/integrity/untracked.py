@@ -30,6 +30,7 @@ _ENDINGS = re.compile(r"(.+?)(?:_pb2(?:_grpc)?|_grpc|Lexer|Parser|Listener|Visit
 #: What compiles Python sources to extensions of the same name.
 _COMPILERS = re.compile(rb"cythonize|mypyc|nuitka", re.IGNORECASE)
 _SETUP_BYTES = 1024 * 1024
+_PLACEHOLDER = ".__path_hook__"
 #: Paths that are looked at for whether they are links; only what has the name of a module is.
 _MOST_LOOKS = 500
 
@@ -103,6 +104,11 @@ class Untracked:
                 yield offer.path, file
             elif entry in self._tracked and in_package and offer.native and not built:
                 yield offer.path, entry
+
+    def placeholders(self) -> Iterator[str]:
+        """Folders by a name that setuptools' finders put on the path, relative, for that nothing is there."""
+        found = {path[: path.index(_PLACEHOLDER) + len(_PLACEHOLDER)] for path in self._touched if _PLACEHOLDER in path}
+        yield from sorted(found)
 
     # --- what is there ------------------------------------------------------------------------------------
 

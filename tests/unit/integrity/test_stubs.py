@@ -68,6 +68,16 @@ def test_what_no_import_leads_to_is_no_module(path: str) -> None:
     assert "dep" not in modules_in("/s", [f"/s/{path}"], "3.11")
 
 
+def test_nothing_lies_where_finders_have_a_placeholder(tmp_path: Path) -> None:
+    """They put its name on the path, and Python takes it for a folder of the repository's."""
+    path = f"{WORKDIR}/__editable__.x-1.finder.__path_hook__"
+
+    signs = audited(tmp_path, {f"{path}/dep.py": "", f"{path}/more/a.py": ""}, tracked=USES)
+
+    assert kinds(signs) == {Sign.STUB}
+    assert len(signs.findings) == 1
+
+
 # --- site folders and path lines --------------------------------------------------------------------------
 
 
