@@ -15,12 +15,12 @@ from typing import final
 
 from pytest_researchenv.integrity.blanking import place_of
 from pytest_researchenv.integrity.bytecode import is_cached, is_unchecked
-from pytest_researchenv.integrity.conda import conda_sums
+from pytest_researchenv.integrity.conda import has_condas_python
 from pytest_researchenv.integrity.customize import Customization, customizations
 from pytest_researchenv.integrity.layout import Layout, Pth, layout_of
 from pytest_researchenv.integrity.packages import Packages, Standing
-from pytest_researchenv.integrity.protocol import Entry, Kind, Signs, Snapshot
-from pytest_researchenv.integrity.pth import EASY_INSTALL, namespace, paths_only
+from pytest_researchenv.integrity.protocol import Entry, Kind, Signs, Snapshot, at_most
+from pytest_researchenv.integrity.pth import EASY_INSTALL, STARTS_SINCE, namespace, paths_only
 from pytest_researchenv.integrity.recorded import recorded
 from pytest_researchenv.integrity.virtualenv import KNOWN, PTH, is_known_line, suspicion
 from pytest_researchenv.model import Finding, Sign
@@ -45,8 +45,6 @@ _RUNNING = re.compile(
 )
 _NODE_RUNS = re.compile(r"(?:^|\s)(?:-r|--require|--import|--(?:experimental-)?loader)\b")
 
-#: The first minor version that reads `.start` files (PEP 829).
-_STARTS_SINCE = 15
 _START = ".start"
 
 
@@ -81,9 +79,7 @@ class _Look:
 
     def signs(self) -> Signs:
         """What was seen."""
-        listed = self.findings[:_LISTED]
-        if more := len(self.findings) - len(listed):
-            listed.append(Finding(Sign.HOOK, f"{more} more", "no start-up code", "they are not listed"))
+        listed = at_most(_LISTED, self.findings, "no start-up code")
         return Signs((*listed, *self.unreadable), self.blanked, remarks=tuple(self.remarks))
 
     # --- the loader ---
@@ -187,7 +183,7 @@ class _Look:
 
     def starts(self, layout: Layout) -> None:
         """Entry points that Python 3.15 and later run at start."""
-        if int(layout.version.partition(".")[2]) < _STARTS_SINCE:
+        if int(layout.version.partition(".")[2]) < STARTS_SINCE:
             return
         for site in layout.sites:
             top = self.snapshot.resolved(site)
@@ -215,7 +211,7 @@ class _Look:
             return
         found = state.get("env_vars") if isinstance(state, dict) else None
         # What conda did not make has no such record, but to have something run.
-        is_faked = not conda_sums(self.snapshot, self.snapshot.resolved(prefix), _is_python)
+        is_faked = not has_condas_python(self.snapshot, self.snapshot.resolved(prefix), layout.binary)
         for name, value in islice((found if isinstance(found, dict) else {}).items(), _MOST):
             shown = f"{printable(name, 60)}={_shown(str(value))}"
             runs = _RUNNING.fullmatch(name) or (name == "NODE_OPTIONS" and _NODE_RUNS.search(str(value)))
@@ -278,10 +274,6 @@ class _Look:
 
     def _unreadable(self, path: str, why: str) -> None:
         self.unreadable.append(Finding(Sign.UNREADABLE, printable(path), "start-up code that can be told", why))
-
-
-def _is_python(record: str) -> bool:
-    return record.startswith("python-3")
 
 
 def _is_start(entry: Entry) -> bool:

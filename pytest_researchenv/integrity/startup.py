@@ -37,7 +37,7 @@ from pytest_researchenv.integrity.origins import Doubt, Origins
 from pytest_researchenv.integrity.ownership import Form, Modules, Owned, Place
 from pytest_researchenv.integrity.packages import Packages, Standing
 from pytest_researchenv.integrity.protocol import Signs, Snapshot
-from pytest_researchenv.integrity.pth import EASY_INSTALL, namespace, paths_only
+from pytest_researchenv.integrity.pth import EASY_INSTALL, STARTS_SINCE, namespace, paths_only
 from pytest_researchenv.integrity.published import Unknown
 from pytest_researchenv.model import Finding, Sign
 from pytest_researchenv.probes.lookup import printable
@@ -53,8 +53,6 @@ _BUILDERS = re.compile(r"import (?P<name>\w+)(?:; ?(?P=name)\.(?:install|init)\(
 _MOST_MODULES, _MOST_FILES = 60, 1500
 #: Start-up code that is looked at.
 _MOST = 300
-#: The first minor version that reads `.start` files (PEP 829).
-_STARTS_SINCE = 15
 
 
 def startup_signs(
@@ -129,7 +127,7 @@ class _Look:
 
     def starts(self) -> None:
         """Entry points that Python 3.15 and later run at start."""
-        if int(self.layout.version.partition(".")[2]) < _STARTS_SINCE:
+        if int(self.layout.version.partition(".")[2]) < STARTS_SINCE:
             return
         paths = {
             path for one in self.installed.distributions for path in one.files if path.endswith(".start") and one.site

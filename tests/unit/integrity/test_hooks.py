@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import zipfile
@@ -462,13 +463,21 @@ def test_variables_that_run_code(name: str, value: str) -> None:
 def test_variables_that_only_say_where_things_are() -> None:
     """Of conda they are asked for in good faith, and not given; what conda did not make has no such record."""
     asked = state(LD_LIBRARY_PATH="/opt/lib", PYTHONPATH="/opt", NODE_OPTIONS="--max-old-space-size=9", X="1")
-    paths = {"paths_data": {"paths": [{"_path": "bin/python3.11", "sha256": "0"}]}}
-    record: Nodes = {"/opt/venv/conda-meta/python-3.11.2-0.json": json.dumps(paths)}
+    digest = hashlib.sha256(python_elf()).hexdigest()
+    paths = {"paths_data": {"paths": [{"_path": "bin/python3", "sha256": digest}]}}
+    record: Nodes = {
+        "/opt/venv/bin/python3": python_elf(),
+        "/opt/venv/conda-meta/python-3.11.2-0.json": json.dumps(paths),
+    }
     seen = signs({**asked, **record})
 
     assert seen.findings == ()
     assert len(seen.remarks) == 3
     assert len(found(signs(asked))) == 3
+    assert (
+        len(found(signs({**asked, **record, "/opt/venv/bin/python3": python_elf(body=b"\0cpython-311\0 another")})))
+        == 3
+    )
 
 
 @pytest.mark.parametrize(
