@@ -191,6 +191,8 @@ class _Look:
             own = {entry.path: f"{site}/{posixpath.basename(entry.path)}" for entry in entries if _is_start(entry)}
             listed = self._listed(site, own.values())
             genuine = self._genuine(own)
+            if len(own) > _MOST:
+                self._unreadable(site, f"more than {_MOST} .start files")
             for path, named in islice(own.items(), _MOST):
                 if path in genuine:
                     self._set_aside(path, genuine[path])

@@ -250,6 +250,8 @@ class _Search:
             for folder in (start, *map(str, above[:_MOST_LEVELS])):
                 if any(self._is(posixpath.join(folder, name), Kind.FILE) for name in landmarks):
                     return folder
+        if len(above) > _MOST_LEVELS:
+            self._problems.append(f"{printable(start)} is more than {_MOST_LEVELS} folders deep")
         return next((prefix for prefix in _PREFIXES if self._is(f"{prefix}/{sources[0]}", Kind.FILE)), "")
 
     def _overrides(self, start: str, config: str) -> Iterator[str]:

@@ -296,6 +296,8 @@ class Modules:
             for path in self._installed.code
             if posixpath.dirname(path) in self._installed.sites and _FINDER.fullmatch(posixpath.basename(path))
         ]
+        if len(finders) > _MOST_FINDERS:
+            self._installed.problems.append(f"there are more than {_MOST_FINDERS} finders of editable installs")
         found: dict[str, str] = {}
         for path in finders[:_MOST_FINDERS]:
             entry = self._snapshot.entry(path)

@@ -48,8 +48,8 @@ __all__ = ["startup_signs"]
 
 #: What a line of an editable install does.
 _BUILDERS = re.compile(r"import (?P<name>\w+)(?:; ?(?P=name)\.(?:install|init)\(\))?\s*")
-#: Start-up code that is looked at.
-_MOST = 300
+#: Modules and `.start` files that are looked at: where there are more, `hooks` says so.
+_MOST = 500
 
 
 def startup_signs(
@@ -71,7 +71,7 @@ def startup_signs(
     remarks: dict[str, None] = {}
     reach = Reach(task, snapshot, layout, installed=installed, modules=modules, origins=origins, remarks=remarks)
     look = _Look(task, snapshot, layout, installed, modules, origins, reach, remarks)
-    for pth in layout.pths[:_MOST]:
+    for pth in layout.pths:
         look.pth(pth)
     look.customized()
     look.starts()

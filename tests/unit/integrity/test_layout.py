@@ -174,6 +174,13 @@ def test_a_configuration_that_all_read_alike(config: str) -> None:
     assert layout({**VENV, "/opt/venv/pyvenv.cfg": config}, "/opt/venv/bin/python").overrides == ()
 
 
+def test_a_home_that_is_too_deep_is_told() -> None:
+    """Python looks in each folder above it."""
+    nodes = {**VENV, "/opt/venv/pyvenv.cfg": f"home = /opt{'/a' * 50}/bin\n", "/opt/lib/python3.11/os.py": ""}
+
+    assert layout(nodes, "/opt/venv/bin/python").problems
+
+
 def test_a_home_need_not_be_text() -> None:
     """Python takes the bytes that are there."""
     nodes = {

@@ -83,6 +83,15 @@ def test_what_an_index_does_not_have_is_a_hook(tmp_path: Path, index: Index) -> 
     assert signs.blanked == {PTH: "/opt\n"}
 
 
+def test_many_other_files_hide_none(tmp_path: Path) -> None:
+    """As many as Python's own may be, and one more that is listed."""
+    many = {f"{SITE}/a{number:03}.pth": "/opt\n" for number in range(450)}
+
+    signs = audited(tmp_path, {**many, **distribution(SITE, "tidy", FILES)}, published=Index())
+
+    assert hooks(signs) == [PTH]
+
+
 def test_a_version_that_no_index_has_is_a_hook(tmp_path: Path) -> None:
     """Its name alone is no witness."""
     signs = audited(tmp_path, distribution(SITE, "tidy", FILES, "2.0"), published=Index(names=("tidy",)))

@@ -10,7 +10,7 @@ from typing import IO
 
 import pytest
 
-from pytest_researchenv.integrity import untracked
+from pytest_researchenv.integrity import ownership, untracked
 from pytest_researchenv.integrity.ownership import Form, modules_in
 from pytest_researchenv.model import ImportPolicy, PathSource, Repository, Sign
 from pytest_researchenv.sandbox.fake import FakeContainer, Folder, Link
@@ -66,6 +66,14 @@ def test_modules_are_found_as_python_finds_them(paths: list[str], winner: str, f
 def test_what_no_import_leads_to_is_no_module(path: str) -> None:
     """Case counts, and names that are no identifiers cannot be imported."""
     assert "dep" not in modules_in("/s", [f"/s/{path}"], "3.11")
+
+
+def test_more_finders_than_are_read_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each may lead Python anywhere."""
+    monkeypatch.setattr(ownership, "_MOST_FINDERS", 1)
+    finders = {f"{SITE}/__editable___{name}_finder.py": "MAPPING = {}\n" for name in ("a", "b")}
+
+    assert Sign.UNREADABLE in kinds(audited(tmp_path, finders, tracked=USES))
 
 
 def test_nothing_lies_where_finders_have_a_placeholder(tmp_path: Path) -> None:
