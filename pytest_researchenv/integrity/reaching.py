@@ -13,8 +13,9 @@ from pytest_researchenv.integrity.changes import SPARE
 from pytest_researchenv.integrity.customize import python_path
 from pytest_researchenv.integrity.installed import Distribution, Installed, Style, is_code
 from pytest_researchenv.integrity.layout import Layout
+from pytest_researchenv.integrity.modulefiles import Form, Place
 from pytest_researchenv.integrity.origins import Doubt, Origins
-from pytest_researchenv.integrity.ownership import Form, Modules, Owned, Place
+from pytest_researchenv.integrity.ownership import Modules, Owned
 from pytest_researchenv.integrity.protocol import Snapshot
 from pytest_researchenv.integrity.published import Unknown
 from pytest_researchenv.probes.lookup import printable

@@ -32,8 +32,9 @@ from pytest_researchenv.integrity.editable import generated_doubt, is_generated,
 from pytest_researchenv.integrity.frameworks import BACKENDS, PLUGINS
 from pytest_researchenv.integrity.installed import Distribution, Installed, Style
 from pytest_researchenv.integrity.layout import Layout, Pth
+from pytest_researchenv.integrity.modulefiles import Form
 from pytest_researchenv.integrity.origins import Doubt, Origins
-from pytest_researchenv.integrity.ownership import Form, Modules
+from pytest_researchenv.integrity.ownership import Modules
 from pytest_researchenv.integrity.packages import Packages, Standing
 from pytest_researchenv.integrity.protocol import Signs, Snapshot
 from pytest_researchenv.integrity.pth import EASY_INSTALL, STARTS_SINCE, namespace, paths_only

@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pytest_researchenv.integrity.installed import Distribution, Installed
-from pytest_researchenv.integrity.ownership import Modules, Place
+from pytest_researchenv.integrity.modulefiles import Place
+from pytest_researchenv.integrity.ownership import Modules
 from pytest_researchenv.integrity.protocol import Signs, Snapshot
 from pytest_researchenv.integrity.untracked import Offer, Untracked
 from pytest_researchenv.model import Finding, Sign

@@ -11,7 +11,7 @@ from typing import IO
 import pytest
 
 from pytest_researchenv.integrity import ownership, untracked
-from pytest_researchenv.integrity.ownership import Form, modules_in
+from pytest_researchenv.integrity.modulefiles import Form, modules_in
 from pytest_researchenv.model import ImportPolicy, PathSource, Repository, Sign
 from pytest_researchenv.sandbox.fake import FakeContainer, Folder, Link
 from tests.unit.integrity.images import SITE, WORKDIR, Nodes, distribution
