@@ -226,7 +226,8 @@ def test_what_only_a_distribution_imports_is_somebodys_too(tmp_path: Path, sourc
         ("test.py", False),
         ("tests/__init__.py", False),
         ("check_env.py", False),
-        ("dep.so", False),
+        ("dep.so", True),
+        ("json.so", True),
         ("dep_pb2.py", False),
         ("dep_pb2.pyc", True),
         ("_version.py", False),
@@ -281,6 +282,15 @@ def test_untracked_files_do_not_go_before_tracked_ones(tmp_path: Path, nodes: No
     signs = audited(tmp_path, {**installed, **placed}, tracked=tracked)
 
     assert kinds(signs) == ({Sign.STUB} if told else set())
+
+
+@pytest.mark.parametrize("source", ["csrc/dep.cpp", "dep.pyx", ".gitmodules"])
+def test_a_compiled_module_may_be_built_where_there_is_something_to_build(tmp_path: Path, source: str) -> None:
+    """But nobody builds what is the standard library's."""
+    tracked = {"run.py": "import dep, json\n", source: ""}
+
+    assert audited(tmp_path, {f"{WORKDIR}/dep.so": native()}, tracked=tracked).findings == ()
+    assert kinds(audited(tmp_path, {f"{WORKDIR}/json.so": native()}, tracked=tracked)) == {Sign.STUB}
 
 
 @pytest.mark.parametrize("setup", ["from Cython.Build import cythonize\n", "from mypyc.build import mypycify\n"])
