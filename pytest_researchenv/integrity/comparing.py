@@ -34,7 +34,7 @@ _SAYING = re.compile(r"_*(?:git_?|build_?)?(?:version|build|config|info|about|me
 _SAYING_BYTES = 16 * 1024
 #: What a source that a build step wrote may use: those of setuptools-scm and versioneer do.
 _USED = frozenset({"__future__", "json", "typing"})
-_READ = frozenset({"json.loads", "typing.TYPE_CHECKING"})
+_READ = re.compile(r"json\.loads|typing\.[A-Z]\w*")
 
 _Hashes: TypeAlias = Mapping[str, str]
 
@@ -291,7 +291,7 @@ def _is_harmless(node: ast.AST) -> bool:
         return node.module in _USED and not node.level
     if isinstance(node, ast.Attribute):
         # `typing.sys.modules` leads everywhere, and needs no call to be changed.
-        return isinstance(node.ctx, ast.Load) and ast.unparse(node) in _READ
+        return isinstance(node.ctx, ast.Load) and _READ.fullmatch(ast.unparse(node)) is not None
     if isinstance(node, ast.Name):
         return node.id != "__builtins__"
     return not isinstance(node, ast.ClassDef | ast.AsyncFunctionDef | ast.Lambda | ast.Global | ast.Delete) and not (
