@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Collection, MutableMapping
 from dataclasses import replace
+from functools import cached_property
 from itertools import chain, islice
 from typing import final
 
@@ -111,7 +112,19 @@ class Reach:
                 tracked = path.removeprefix(below) in self._task.tree.files
                 if not tracked and self._snapshot.entry(path) is not None and self._snapshot.base(path) is None:
                     return path
-        return ""
+        return self._compiled.get(name, "")
+
+    @cached_property
+    def _compiled(self) -> dict[str, str]:
+        """The same for extensions and bytecode: top-level name → file."""
+        found: dict[str, str] = {}
+        for folder in dict.fromkeys(python_path(self._task)):
+            for path, kind in self._snapshot.touched(folder).items():
+                name, _, rest = path.removeprefix(f"{folder}/").partition("/")
+                stem = (rest or name).partition(".")[0]
+                if kind != "D" and path.endswith((".so", ".pyc")) and (not rest or stem == "__init__"):
+                    found.setdefault(name.partition(".")[0], path)
+        return found
 
     def _doubt_of(self, name: str, place: Place) -> Doubt | None:
         owned = self._modules.owned(name, place)

@@ -219,15 +219,28 @@ def test_a_module_elsewhere_that_start_up_code_imports(tmp_path: Path) -> None:
     assert hooks(audited(tmp_path, nodes, published=wheels(tidy=files))) == [PTH]
 
 
-def test_an_untracked_module_that_goes_before_an_installed_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["tidy.py", "tidy/__init__.py", "tidy.abi3.so", "tidy/__init__.so", "tidy.pyc"])
+def test_an_untracked_module_that_goes_before_an_installed_one(tmp_path: Path, name: str) -> None:
     """Probes put the repository's folder on PYTHONPATH, where it wants that."""
-    nodes: Nodes = {**distribution(SITE, "tidy", FILES), f"{WORKDIR}/tidy.py": "evil\n"}
+    nodes: Nodes = {**distribution(SITE, "tidy", FILES), f"{WORKDIR}/{name}": "evil\n"}
     repository = Repository("project", PathSource("unused"), root_on_path=True)
 
     signs = audited(tmp_path, nodes, published=wheels(tidy=FILES), repository=repository)
     assert hooks(signs) == [PTH]
+    elsewhere: Nodes = {**distribution(SITE, "tidy", FILES), f"{WORKDIR}/more/{name}": "evil\n"}
+    assert hooks(audited(tmp_path, elsewhere, published=wheels(tidy=FILES), repository=repository)) == []
+
+
+def test_a_tracked_module_that_goes_before_an_installed_one(tmp_path: Path) -> None:
+    """It is the repository's own."""
+    repository = Repository("project", PathSource("unused"), root_on_path=True)
+
     signs = audited(
-        tmp_path, nodes, published=wheels(tidy=FILES), repository=repository, tracked={"tidy.py": "A = 1\n"}
+        tmp_path,
+        distribution(SITE, "tidy", FILES),
+        published=wheels(tidy=FILES),
+        repository=repository,
+        tracked={"tidy.py": "A = 1\n"},
     )
     assert hooks(signs) == []
 
