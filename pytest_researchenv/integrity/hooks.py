@@ -214,7 +214,10 @@ class _Look:
         found = state.get("env_vars") if isinstance(state, dict) else None
         # What conda did not make has no such record, but to have something run.
         is_faked = not has_condas_python(self.snapshot, self.snapshot.resolved(prefix), layout.binary)
-        for name, value in islice((found if isinstance(found, dict) else {}).items(), _MOST):
+        asked = found if isinstance(found, dict) else {}
+        if len(asked) > _MOST:
+            self._unreadable(path, f"more than {_MOST} variables")
+        for name, value in islice(asked.items(), _MOST):
             shown = f"{printable(name, 60)}={_shown(str(value))}"
             runs = _RUNNING.fullmatch(name) or (name == "NODE_OPTIONS" and _NODE_RUNS.search(str(value)))
             if runs or (is_faked and not is_taken(name)):

@@ -480,6 +480,13 @@ def test_variables_that_only_say_where_things_are() -> None:
     )
 
 
+def test_many_variables_hide_none() -> None:
+    """What is not looked at is told."""
+    many = {f"X{number}": "1" for number in range(600)}
+
+    assert Sign.UNREADABLE in {finding.kind for finding in signs(state(**many, LD_PRELOAD="/opt/x.so")).findings}
+
+
 @pytest.mark.parametrize(
     "text", ["", "[]", "{", '{"env_vars": []}', "[" * 100_000, '{"env_vars": {"LD_PRELOAD": {"x": 1}, "\\ud800": "x"}}']
 )
