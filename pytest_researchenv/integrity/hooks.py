@@ -208,7 +208,8 @@ class _Look:
         path = f"{prefix}/conda-meta/state"
         entry = self.snapshot.entry(path)
         try:
-            state = json.loads(entry.text) if entry else {}
+            # As bytes, of whatever encoding: so the probe's world reads it.
+            state = json.loads(entry.content or b"{}") if entry else {}
         except (ValueError, RecursionError):
             return
         found = state.get("env_vars") if isinstance(state, dict) else None

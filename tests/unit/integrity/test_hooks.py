@@ -480,6 +480,13 @@ def test_variables_that_only_say_where_things_are() -> None:
     )
 
 
+def test_variables_in_another_encoding() -> None:
+    """JSON may be UTF-16."""
+    text = json.dumps({"env_vars": {"LD_PRELOAD": "/opt/x.so"}})
+
+    assert found(signs({"/opt/venv/conda-meta/state": text.encode("utf-16")})) == ["/opt/venv/conda-meta/state"]
+
+
 def test_many_variables_hide_none() -> None:
     """What is not looked at is told."""
     many = {f"X{number}": "1" for number in range(600)}
