@@ -10,6 +10,7 @@ import itertools
 import json
 import os
 import uuid
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, cast
@@ -67,7 +68,7 @@ def read_changes(path: Path) -> Iterator[Change]:
         yield from _stored(path)
     except UnknownChangesError:
         raise
-    except (OSError, EOFError, ValueError, TypeError) as error:
+    except (OSError, EOFError, ValueError, TypeError, zlib.error) as error:
         raise StoreError(
             f"{path} does not hold what an agent changed: {error}; restore the file, or build the environment again "
             "with --researchenv-rebuild"

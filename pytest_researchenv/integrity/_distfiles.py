@@ -11,7 +11,6 @@ import io
 import lzma
 import tarfile
 import zipfile
-import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -20,26 +19,14 @@ from typing import BinaryIO, final
 from packaging.tags import parse_tag
 from packaging.utils import InvalidName, canonicalize_name
 
+from pytest_researchenv.integrity._archives import ZIP_ERRORS
 from pytest_researchenv.integrity._ranges import RangeReader
 
 
 __all__ = ["READ_ERRORS", "WheelFiles", "expanded", "read_sources", "read_texts", "read_wheel", "wheel_digest"]
 
 #: What reading an archive that somebody published may raise.
-READ_ERRORS = (
-    OSError,
-    EOFError,
-    LookupError,
-    NotImplementedError,  # A compression that zipfile does not know.
-    RecursionError,
-    RuntimeError,  # It is encrypted.
-    ValueError,
-    csv.Error,
-    lzma.LZMAError,
-    tarfile.TarError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
+READ_ERRORS = (*ZIP_ERRORS, LookupError, RecursionError, csv.Error, tarfile.TarError)
 
 _RECORD_BYTES = 32 * 1024**2
 _WHEEL_BYTES = 64 * 1024

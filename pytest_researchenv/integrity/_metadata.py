@@ -11,14 +11,13 @@ import io
 import json
 import posixpath
 import re
-import struct
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
 from pytest_researchenv._parsing import parsed
+from pytest_researchenv.integrity._archives import ZIP_ERRORS
 
 
 __all__ = [
@@ -44,17 +43,6 @@ _MOST_NAMES = 2000
 _LONGEST_PATH = 4096
 _SHA256_BYTES = 32
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-#: What zipfile and zlib raise on archives that are made to confuse them.
-_ZIP_ERRORS = (
-    zipfile.BadZipFile,
-    zlib.error,
-    ValueError,
-    NotImplementedError,
-    RuntimeError,
-    EOFError,
-    struct.error,
-    OSError,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +179,7 @@ def egg_contents(content: bytes, path: str) -> tuple[str, tuple[str, ...]]:
                 return "", ()
             with archive.open("EGG-INFO/PKG-INFO") as file:
                 text = file.read(_HEADER).decode(errors="replace")
-    except _ZIP_ERRORS:
+    except ZIP_ERRORS:
         return "", ()
     return text, tuple(joined for name in names if (joined := _joined(path, name)))
 
@@ -201,7 +189,7 @@ def wheel_files(content: bytes) -> dict[str, str]:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             return {name: hashlib.sha256(archive.read(name)).hexdigest() for name in archive.namelist()}
-    except _ZIP_ERRORS:
+    except ZIP_ERRORS:
         return {}
 
 
@@ -211,13 +199,14 @@ def module_names(text: str) -> frozenset[str]:
 
 
 def entry_points(text: str) -> dict[str, frozenset[str]]:
-    """Read an entry_points.txt: group → the modules that its entries name."""
+    """Read an entry_points.txt: group → the modules that its entries name, as any version of Python reads it."""
     found: dict[str, set[str]] = {}
     group = ""
-    for line in text.splitlines()[:_MOST_NAMES]:
-        if header := re.fullmatch(r"\s*\[([^\]]+)\]\s*", line):
-            group = header[1].strip()
-        elif group and "=" in line:
+    for line in map(str.strip, text.splitlines()):
+        # Some take all brackets around a name off, and others whatever comes after them.
+        if header := re.match(r"\[(.+)\]", line):
+            group = header[1].strip("[] ")
+        elif group and "=" in line and not line.startswith("#"):
             module = line.partition("=")[2].partition(":")[0].strip()
             found.setdefault(group, set()).add(module)
     return {name: frozenset(modules) for name, modules in found.items()}

@@ -22,6 +22,7 @@ from pytest_researchenv.integrity._metadata import (
     module_names,
     record_rows,
 )
+from pytest_researchenv.integrity.bytecode import is_unchecked
 from pytest_researchenv.integrity.conda import has_condas_python
 from pytest_researchenv.integrity.installed import Distribution, Installed, Style, is_code, is_program
 from pytest_researchenv.integrity.layout import Layout
@@ -72,8 +73,6 @@ _READ = frozenset(
 )
 #: Records that are single files: distutils', and a whole distribution in an archive.
 _SINGLE = (".egg-info", ".egg")
-#: A flag in the head of bytecode: its source is told by a hash, and nobody compares.
-_HASHED, _COMPARED = 1, 2
 
 
 def read_installed(task: ProbeTask, layout: Layout, snapshot: Snapshot) -> Installed:
@@ -148,10 +147,13 @@ class _Reader:
                 self.code[path] = entry if entry.content is None else _without_content(entry)
             else:
                 self._problem(f"there are more than {_MOST_CODE} files of code in {printable(site)}")
-        elif path.endswith(".pyc") and _is_unchecked(entry.head):
+        elif path.endswith(".pyc") and is_unchecked(entry):
             self.unchecked.append(path)
         info = _info_path(site, path)
-        if info and entry.kind is Kind.LINK and self._links:
+        if info and entry.kind is Kind.LINK:
+            if not self._links:
+                self._problem(f"more than {_MOST_LINKS} files of records are links")
+                return
             self._links -= 1
             target = self._snapshot.entry(path)
             entry = replace(target, path=path) if target is not None else entry
@@ -177,6 +179,8 @@ class _Reader:
                 return
             self._infos[path] = _Info(site, path)
         info = self._infos[path]
+        if entry.content is None and not entry.path.endswith(".egg"):
+            self._problem(f"{printable(entry.path)} has {entry.size} bytes, too many to be read")
         info.take(entry)
         if not self.count(info.record.files if entry.path.endswith("/RECORD") else ()):
             info.record = Record()
@@ -188,11 +192,6 @@ class _Reader:
 
 def _without_content(entry: Entry) -> Entry:
     return Entry(entry.path, entry.kind, entry.mode, entry.size, entry.link, entry.sha256, head=entry.head)
-
-
-def _is_unchecked(head: bytes) -> bool:
-    flags = int.from_bytes(head[4:8], "little")
-    return bool(flags & _HASHED) and not flags & _COMPARED
 
 
 def _info_path(site: str, path: str) -> str:

@@ -34,6 +34,12 @@ _LIBRARY = re.compile(r".*/lib[^/]*\.so[.0-9]*", re.DOTALL)
 _INTERPRETER = re.compile(r"#! ?(\S+/)python[0-9.]*")
 _THROUGH_SHELL = re.compile(r"#!/bin/sh\n'''exec' \"?(\S+/)python[0-9.]*\"? \"\$0\" \"\$@\"\n' '''\n")
 
+#: What the end of a script that installers write is made of.
+_OF_MAIN = (
+    *(ast.If, ast.Assign, ast.Expr, ast.Call, ast.Name, ast.Attribute, ast.Subscript, ast.Slice, ast.Constant),
+    *(ast.Compare, ast.cmpop, ast.UnaryOp, ast.unaryop, ast.expr_context),
+)
+
 
 def change_findings(
     installed: Installed, frameworks: Frameworks, prefix: str
@@ -98,7 +104,7 @@ def _differing(one: Distribution, installed: Installed, frameworks: Frameworks, 
         entry = installed.at(path)
         if entry is None or (entry.kind is Kind.FILE and (not entry.sha256 or entry.sha256 in allowed)):
             continue
-        if not is_program(path) or not _is_entry_script(entry, one, prefix):
+        if not is_program(path) or not _is_entry_script(entry, prefix, _commanded(one, installed)):
             yield path
 
 
@@ -112,7 +118,16 @@ def _is_looked_at(one: Distribution, path: str, installed: Installed, *, family:
     return is_program(path) and f"{one.path}/RECORD" in installed.touched
 
 
-def _is_entry_script(entry: Entry, one: Distribution, prefix: str) -> bool:
+def _commanded(one: Distribution, installed: Installed) -> frozenset[str]:
+    """The modules of a distribution's commands, by entry points that are as it lists them."""
+    path = f"{one.path}/entry_points.txt"
+    entry = installed.at(path)
+    if entry is None or entry.sha256 != one.files.get(path):
+        return frozenset()
+    return frozenset().union(*(one.groups.get(name, ()) for name in ("console_scripts", "gui_scripts")))
+
+
+def _is_entry_script(entry: Entry, prefix: str, modules: frozenset[str]) -> bool:
     """Whether a command does what its entry point says: only where its interpreter is was rewritten.
 
     Environments that are moved have all of theirs rewritten.
@@ -122,7 +137,7 @@ def _is_entry_script(entry: Entry, one: Distribution, prefix: str) -> bool:
     if start is None or start[1] != f"{prefix}/bin/":
         return False
     tree = parsed(text)
-    allowed = {"re", "sys", *one.groups.get("console_scripts", ()), *one.groups.get("gui_scripts", ())}
+    allowed = {"re", "sys", *modules}
     for node in tree.body if tree else [ast.Pass()]:
         if isinstance(node, ast.Import | ast.ImportFrom):
             names = [node.module] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
@@ -135,10 +150,13 @@ def _is_entry_script(entry: Entry, one: Distribution, prefix: str) -> bool:
 
 def _is_main(node: ast.stmt) -> bool:
     """Whether a statement is the one that installers end their scripts with: it strips a suffix and exits."""
-    if not isinstance(node, ast.If):
+    if not isinstance(node, ast.If) or not all(isinstance(part, _OF_MAIN) for part in ast.walk(node)):
+        return False
+    assigned = (part.targets for part in ast.walk(node) if isinstance(part, ast.Assign))
+    if any(ast.unparse(target) != "sys.argv[0]" for targets in assigned for target in targets):
         return False
     called = [last for call in ast.walk(node) if isinstance(call, ast.Call) and (last := ast.unparse(call.func))]
-    known = {"re.sub", "sys.exit", "sys.argv[0].endswith"}
+    known = {"re.sub", "sys.exit", "sys.argv[0].endswith", "sys.argv[0].removesuffix"}
     names = [name for name in called if name not in known]
     return len(names) <= 1 and "sys.exit" in called and all(name.replace(".", "").isidentifier() for name in names)
 

@@ -8,16 +8,17 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, TypeAlias, final
+from typing import TypeAlias, final
 
 from pytest_researchenv._parsing import parsed
 from pytest_researchenv.integrity.changes import EMPTY, SPARE, listed
 from pytest_researchenv.integrity.installed import Distribution, Installed, Style, is_code, is_module
 from pytest_researchenv.integrity.protocol import Entry
 from pytest_researchenv.integrity.published import Unknown
+from pytest_researchenv.integrity.witness import Published
 
 
-__all__ = ["Comparison", "Difference", "Nothing", "Published"]
+__all__ = ["Comparison", "Difference"]
 
 #: Files of which the index is asked what its wheel really holds.
 _ASKED = 3
@@ -33,48 +34,9 @@ _SAYING = re.compile(r"_*(?:git_?|build_?)?(?:version|build|config|info|about|me
 _SAYING_BYTES = 16 * 1024
 #: What a source that a build step wrote may use: those of setuptools-scm and versioneer do.
 _USED = frozenset({"__future__", "json", "typing"})
+_READ = re.compile(r"json\.loads|typing\.[A-Z]\w*")
 
 _Hashes: TypeAlias = Mapping[str, str]
-
-
-class Published(Protocol):
-    """What is known of published distributions, as `PublishedRecords` has it."""
-
-    def of(self, name: str, version: str, tags: Collection[str]) -> _Hashes | Unknown:
-        """The files of a published wheel: path → SHA-256."""
-
-    def held(self, name: str, version: str, tags: Collection[str], path: str) -> str | Unknown:
-        """The SHA-256 of what a published wheel really holds at a path."""
-
-    def sources_of(self, name: str, version: str) -> _Hashes | Unknown:
-        """The Python sources in a published source distribution: path → SHA-256."""
-
-    def offered(self, name: str, version: str = "") -> bool | Unknown:
-        """Whether anybody publishes anything under a name, or a version of it."""
-
-
-class Nothing:
-    """Knows nothing of what was published, and has nothing to say about it."""
-
-    def of(self, name: str, version: str, tags: Collection[str]) -> _Hashes | Unknown:
-        """Nothing."""
-        del name, version, tags
-        return Unknown("")
-
-    def held(self, name: str, version: str, tags: Collection[str], path: str) -> str | Unknown:
-        """Nothing."""
-        del name, version, tags, path
-        return Unknown("")
-
-    def sources_of(self, name: str, version: str) -> _Hashes | Unknown:
-        """Nothing."""
-        del name, version
-        return Unknown("")
-
-    def offered(self, name: str, version: str = "") -> bool | Unknown:
-        """Nothing."""
-        del name, version
-        return Unknown("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,6 +289,11 @@ def _is_harmless(node: ast.AST) -> bool:
         return all(alias.name in _USED and alias.asname is None for alias in node.names)
     if isinstance(node, ast.ImportFrom):
         return node.module in _USED and not node.level
+    if isinstance(node, ast.Attribute):
+        # `typing.sys.modules` leads everywhere, and needs no call to be changed.
+        return isinstance(node.ctx, ast.Load) and _READ.fullmatch(ast.unparse(node)) is not None
+    if isinstance(node, ast.Name):
+        return node.id != "__builtins__"
     return not isinstance(node, ast.ClassDef | ast.AsyncFunctionDef | ast.Lambda | ast.Global | ast.Delete) and not (
         isinstance(node, ast.FunctionDef) and bool(node.decorator_list)
     )

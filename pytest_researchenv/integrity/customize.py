@@ -7,6 +7,9 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pytest_researchenv.integrity._archives import ZIP_ERRORS
+from pytest_researchenv.integrity._metadata import entry_points
+from pytest_researchenv.integrity.frameworks import BACKENDS
 from pytest_researchenv.integrity.layout import Layout
 from pytest_researchenv.integrity.protocol import Entry, Kind, Snapshot
 from pytest_researchenv.integrity.raw import file_of
@@ -17,8 +20,10 @@ __all__ = ["Customization", "customizations", "python_path"]
 
 #: Largest archive on the path that is searched; zipped eggs are a few MB.
 _LARGEST_ARCHIVE = 16 * 1024**2
-#: What zipfile raises on archives that are made to confuse it.
-_ARCHIVE_ERRORS = (zipfile.BadZipFile, ValueError, NotImplementedError, OSError, EOFError, OverflowError)
+
+#: Entry points in an archive, and bytes of them that are read.
+_POINTS = re.compile(r"(?:[^/]+\.(?:dist|egg)-info|EGG-INFO)/entry_points\.txt", re.IGNORECASE)
+_POINTS_BYTES = 1024**2
 
 #: What Debian's own sitecustomize imports.
 _APPORT = "apport_python_hook"
@@ -111,10 +116,21 @@ def _archived(task: ProbeTask, snapshot: Snapshot, entry: Entry, names: list[str
                 return
             try:
                 with zipfile.ZipFile(file) as archive:
-                    members = archive.namelist()
-            except _ARCHIVE_ERRORS:
+                    held = _start_up(archive, names)
+            except ZIP_ERRORS:
                 return
-        module = re.compile(rf"(?:{'|'.join(names)})(?:/__init__)?\.pyc?")
-        held = next((member for member in members if module.fullmatch(member)), "")
     if held:
         yield Customization(entry.path, entry.path, entry.path, held)
+
+
+def _start_up(archive: zipfile.ZipFile, names: list[str]) -> str:
+    """What an archive has that runs at start, or as soon as a framework is imported; empty for nothing."""
+    module = re.compile(rf"(?:{'|'.join(names)})(?:/__init__)?\.pyc?")
+    members = archive.namelist()
+    held = next((member for member in members if module.fullmatch(member)), "")
+    for member in () if held else filter(_POINTS.fullmatch, members):
+        with archive.open(member) as file:
+            text = file.read(_POINTS_BYTES + 1).decode(errors="replace")
+        if len(text) > _POINTS_BYTES or not BACKENDS.isdisjoint(entry_points(text)):
+            return member
+    return held

@@ -6,16 +6,17 @@ from dataclasses import replace
 
 from pytest_researchenv.integrity._reading import read_installed
 from pytest_researchenv.integrity.changes import change_findings
-from pytest_researchenv.integrity.comparing import Nothing, Published
 from pytest_researchenv.integrity.frameworks import Frameworks, core_problem
 from pytest_researchenv.integrity.installed import Installed, Style
 from pytest_researchenv.integrity.layout import Layout, NoLayout, layout_of
+from pytest_researchenv.integrity.loose import loose_signs
 from pytest_researchenv.integrity.origins import Origins
 from pytest_researchenv.integrity.ownership import Modules
 from pytest_researchenv.integrity.protocol import Signs, Snapshot, merged
 from pytest_researchenv.integrity.startup import startup_signs
 from pytest_researchenv.integrity.stubs import Satisfied, foreign_names, satisfied, stub_signs
 from pytest_researchenv.integrity.untracked import Untracked
+from pytest_researchenv.integrity.witness import Nothing, Published
 from pytest_researchenv.model import Finding, Sign
 from pytest_researchenv.probes.imports import OwnModules, scan_files
 from pytest_researchenv.probes.lookup import printable
@@ -63,6 +64,7 @@ def distributions(task: ProbeTask, snapshot: Snapshot, published: Published = _N
         _changes(layout, installed, frameworks, found),
         _cores(layout, snapshot, modules, installed, frameworks),
         origins.signs(found),
+        loose_signs(task, snapshot, layout, installed),
         startup_signs(task, snapshot, layout, installed=installed, modules=modules, origins=origins),
     )
     # Links were followed only now. What runs at start may be what the repository imports as well.

@@ -3,20 +3,20 @@
 They run at every start, lie in no wheel that anybody publishes, and their RECORD is root's to write. So they are known
 by their text: those of setuptools 64 to 84.2, editables (hatchling, PDM, Flit) 0.3 to 0.6, scikit-build-core 0.3 to 1.1
 and meson-python 0.13 to 0.22. A text of no known version is what a later one writes, or what somebody edited. It is
-left alone where it does no more than the known ones of setuptools, as far as that can be told: without it an honest
-install would not be found. Those of scikit-build-core and meson-python run build tools, and change with each version:
+left alone where it is made of the words of the known ones of setuptools, and of few more: without it an honest install
+would not be found. Those of scikit-build-core and meson-python run build tools, and change with each version:
 one that is not known could do anything, and proves nothing against anybody.
 """
 
 from __future__ import annotations
 
 import ast
+import builtins
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from pytest_researchenv._parsing import parsed
-from pytest_researchenv.integrity.virtualenv import strange_use
 
 
 __all__ = ["generated_doubt", "is_generated", "is_redirect"]
@@ -89,9 +89,64 @@ _EDITABLES = ["from editables.redirector import RedirectingFinder as F", "F.inst
 #: Modules that something at start tries to import, whether or not they are there.
 _TRIED = frozenset({"apport_python_hook", "sitecustomize", "usercustomize"})
 _MOST_LETTERS = 1024 * 1024
-_MODULES = frozenset({"itertools", "pathlib"})
-#: What loads a module at once, or has a finder asked before all others.
-_LOADING = frozenset({"exec_module", "insert", "load_module", "module_from_spec", "setattr", "subprocess"})
+#: What a later finder may import, and what of it.
+_IMPORTED = {
+    "__future__": frozenset({"annotations"}),
+    "importlib.machinery": frozenset({"ModuleSpec", "PathFinder", "all_suffixes"}),
+    "importlib.util": frozenset({"spec_from_file_location"}),
+    "itertools": frozenset({"chain"}),
+    "pathlib": frozenset({"Path"}),
+}
+_MAPS_OF_MODULES = ("MAPPING", "NAMESPACES")
+_LITERALS = (ast.Constant, ast.Dict, ast.List, ast.expr_context)
+#: Builtins that it may use, and attributes of anything; those of its own that begin with an underscore apart.
+_BUILTINS = frozenset(
+    (
+        *("ImportError", "None", "any", "all", "bool", "classmethod", "dict", "enumerate", "filter", "isinstance"),
+        *(
+            "len",
+            "list",
+            "map",
+            "next",
+            "property",
+            "reversed",
+            "set",
+            "sorted",
+            "staticmethod",
+            "str",
+            "tuple",
+            "type",
+        ),
+    )
+)
+_ATTRIBUTES = frozenset(
+    (
+        *("append", "endswith", "exists", "find_module", "find_spec", "get", "is_dir", "is_file", "items", "join"),
+        *(
+            "joinpath",
+            "keys",
+            "meta_path",
+            "name",
+            "parent",
+            "parts",
+            "partition",
+            "path",
+            "path_hooks",
+            "removeprefix",
+        ),
+        *(
+            "removesuffix",
+            "replace",
+            "rpartition",
+            "split",
+            "startswith",
+            "stem",
+            "strip",
+            "submodule_search_locations",
+        ),
+        *("suffix", "values", "with_name", "with_suffix"),
+    )
+)
 
 
 def is_generated(name: str) -> bool:
@@ -122,11 +177,68 @@ def generated_doubt(source: bytes, is_anothers: Callable[[str], bool] = lambda _
         if tried := next((name for name in sorted(_TRIED) if name in text), ""):
             return f"it names {tried}"
         tree = parsed(text)
-        return strange_use(tree, modules=_MODULES, names=_LOADING) or None if tree else "it is no Python source"
+        return _strange_use(tree) or None if tree else "it is no Python source"
     values, first = found
+    if not first and any(isinstance(value, str) and "/" in value for value in values):
+        return "it puts a folder on the path"
     names = {name.partition(".")[0] for name in _keys(values)}
     taken = min((name for name in names if name in _TRIED or (first and is_anothers(name))), default="")
     return f"it leads to a {taken} of its own" if taken else ""
+
+
+def _strange_use(tree: ast.Module) -> str:
+    """What a later finder uses that none of the known ones needs; empty when nothing."""
+    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name.startswith("_")}
+    maps = {name: node for node in reversed(tree.body) if (name := _mapped(node))}
+    nodes = [node for part in tree.body if part not in maps.values() for node in ast.walk(part)]
+    words = (_strange_word(node, own) or _strange_deed(node) for node in nodes)
+    return next((f"it uses {word}" for word in words if word), "")
+
+
+def _mapped(node: ast.stmt) -> str:
+    """What a statement that says in literals where modules are is called: others look there. Empty for any other."""
+    match node:
+        case (
+            ast.Assign(targets=[ast.Name(id=name)], value=value) | ast.AnnAssign(target=ast.Name(id=name), value=value)
+        ):
+            literal = value is not None and all(isinstance(part, _LITERALS) for part in ast.walk(value))
+            return name if literal and name in _MAPS_OF_MODULES else ""
+    return ""
+
+
+def _strange_word(node: ast.AST, own: Collection[str]) -> str:
+    """A name that none of the known ones has; its own, with an underscore, are any."""
+    match node:
+        case ast.Import(names=names):
+            return next((name.name for name in names if name.name != "sys" or name.asname), "")
+        case ast.ImportFrom(module=module, names=names):
+            allowed = _IMPORTED.get(str(module), frozenset())
+            return next((f"{module}.{name.name}" for name in names if name.name not in allowed), "")
+        case ast.Attribute(attr=name):
+            return "" if name in _ATTRIBUTES or name in own else name
+        case ast.Name(id=name):
+            return name if hasattr(builtins, name) and name not in _BUILTINS else ""
+    return ""
+
+
+def _strange_deed(node: ast.AST) -> str:
+    """Something that a later finder would do with known names, and that none of the known ones does."""
+    word = ""
+    match node:
+        # Of a text it takes two arguments; that of a path takes one, and moves the file.
+        case ast.Call(func=ast.Attribute(attr="replace"), args=args) if len(args) < 2:  # noqa: PLR2004 - see above
+            word = "replace"
+        case ast.Call(func=ast.Attribute(attr="append", value=ast.Attribute(attr="path")), args=args):
+            word = "" if [ast.unparse(each) for each in args] == ["PATH_PLACEHOLDER"] else "sys.path"
+        case ast.Attribute(ctx=ast.Store(), attr=name):
+            word = "" if name == "submodule_search_locations" else name
+        case ast.Subscript(ctx=ast.Store()) | ast.AugAssign() | ast.Delete() | ast.Global() | ast.Lambda():
+            word = type(node).__name__.lower()
+        case ast.Name(id=name, ctx=ast.Store()):
+            word = f"another {name}" if name in _MAPS_OF_MODULES else ""
+        case ast.Constant(value=str(text)):
+            word = "a path" if "/" in text else ""
+    return word
 
 
 def _literals(text: str) -> tuple[list[object], bool] | None:

@@ -9,7 +9,8 @@ from fnmatch import fnmatchcase
 from typing import final
 
 from pytest_researchenv.integrity.installed import Distribution, Installed, is_code
-from pytest_researchenv.integrity.ownership import Form, Modules, Place
+from pytest_researchenv.integrity.modulefiles import Form, Place
+from pytest_researchenv.integrity.ownership import Modules
 from pytest_researchenv.integrity.protocol import Entry, Snapshot
 
 

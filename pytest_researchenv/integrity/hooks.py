@@ -15,12 +15,12 @@ from typing import final
 
 from pytest_researchenv.integrity.blanking import place_of
 from pytest_researchenv.integrity.bytecode import is_cached, is_unchecked
-from pytest_researchenv.integrity.conda import conda_sums
+from pytest_researchenv.integrity.conda import has_condas_python
 from pytest_researchenv.integrity.customize import Customization, customizations
 from pytest_researchenv.integrity.layout import Layout, Pth, layout_of
 from pytest_researchenv.integrity.packages import Packages, Standing
-from pytest_researchenv.integrity.protocol import Entry, Kind, Signs, Snapshot
-from pytest_researchenv.integrity.pth import EASY_INSTALL, namespace, paths_only
+from pytest_researchenv.integrity.protocol import Entry, Kind, Signs, Snapshot, at_most
+from pytest_researchenv.integrity.pth import EASY_INSTALL, STARTS_SINCE, namespace, paths_only
 from pytest_researchenv.integrity.recorded import recorded
 from pytest_researchenv.integrity.virtualenv import KNOWN, PTH, is_known_line, suspicion
 from pytest_researchenv.model import Finding, Sign
@@ -45,8 +45,6 @@ _RUNNING = re.compile(
 )
 _NODE_RUNS = re.compile(r"(?:^|\s)(?:-r|--require|--import|--(?:experimental-)?loader)\b")
 
-#: The first minor version that reads `.start` files (PEP 829).
-_STARTS_SINCE = 15
 _START = ".start"
 
 
@@ -81,9 +79,7 @@ class _Look:
 
     def signs(self) -> Signs:
         """What was seen."""
-        listed = self.findings[:_LISTED]
-        if more := len(self.findings) - len(listed):
-            listed.append(Finding(Sign.HOOK, f"{more} more", "no start-up code", "they are not listed"))
+        listed = at_most(_LISTED, self.findings, "no start-up code")
         return Signs((*listed, *self.unreadable), self.blanked, remarks=tuple(self.remarks))
 
     # --- the loader ---
@@ -187,7 +183,7 @@ class _Look:
 
     def starts(self, layout: Layout) -> None:
         """Entry points that Python 3.15 and later run at start."""
-        if int(layout.version.partition(".")[2]) < _STARTS_SINCE:
+        if int(layout.version.partition(".")[2]) < STARTS_SINCE:
             return
         for site in layout.sites:
             top = self.snapshot.resolved(site)
@@ -195,6 +191,8 @@ class _Look:
             own = {entry.path: f"{site}/{posixpath.basename(entry.path)}" for entry in entries if _is_start(entry)}
             listed = self._listed(site, own.values())
             genuine = self._genuine(own)
+            if len(own) > _MOST:
+                self._unreadable(site, f"more than {_MOST} .start files")
             for path, named in islice(own.items(), _MOST):
                 if path in genuine:
                     self._set_aside(path, genuine[path])
@@ -210,13 +208,17 @@ class _Look:
         path = f"{prefix}/conda-meta/state"
         entry = self.snapshot.entry(path)
         try:
-            state = json.loads(entry.text) if entry else {}
+            # As bytes, of whatever encoding: so the probe's world reads it.
+            state = json.loads(entry.content or b"{}") if entry else {}
         except (ValueError, RecursionError):
             return
         found = state.get("env_vars") if isinstance(state, dict) else None
         # What conda did not make has no such record, but to have something run.
-        is_faked = not conda_sums(self.snapshot, self.snapshot.resolved(prefix), _is_python)
-        for name, value in islice((found if isinstance(found, dict) else {}).items(), _MOST):
+        is_faked = not has_condas_python(self.snapshot, self.snapshot.resolved(prefix), layout.binary)
+        asked = found if isinstance(found, dict) else {}
+        if len(asked) > _MOST:
+            self._unreadable(path, f"more than {_MOST} variables")
+        for name, value in islice(asked.items(), _MOST):
             shown = f"{printable(name, 60)}={_shown(str(value))}"
             runs = _RUNNING.fullmatch(name) or (name == "NODE_OPTIONS" and _NODE_RUNS.search(str(value)))
             if runs or (is_faked and not is_taken(name)):
@@ -278,10 +280,6 @@ class _Look:
 
     def _unreadable(self, path: str, why: str) -> None:
         self.unreadable.append(Finding(Sign.UNREADABLE, printable(path), "start-up code that can be told", why))
-
-
-def _is_python(record: str) -> bool:
-    return record.startswith("python-3")
 
 
 def _is_start(entry: Entry) -> bool:

@@ -138,7 +138,8 @@ class Installed:
 
     def is_agents(self, one: Distribution) -> bool:
         """Whether the record of a distribution is an agent's, or was changed by one."""
-        files = ("RECORD", "METADATA", "PKG-INFO", "EGG-INFO/PKG-INFO", "INSTALLER")
+        names = ("RECORD", "METADATA", "PKG-INFO", "INSTALLER", "entry_points.txt")
+        files = (*names, *(f"EGG-INFO/{name}" for name in names))
         return one.path in self.touched or any(f"{one.path}/{name}" in self.touched for name in files)
 
     def is_packaged(self, one: Distribution) -> bool:

@@ -17,7 +17,7 @@ from pytest_researchenv.integrity.genuine import doubt, launches
 from pytest_researchenv.integrity.layout import Layout, NoLayout, layout_of
 from pytest_researchenv.integrity.loader import found_at
 from pytest_researchenv.integrity.packages import Judged, Packages, Standing, entries_at
-from pytest_researchenv.integrity.protocol import Entry, Kind, Signs, Snapshot
+from pytest_researchenv.integrity.protocol import Entry, Kind, Signs, Snapshot, at_most
 from pytest_researchenv.integrity.published import Unknown
 from pytest_researchenv.integrity.raw import file_of
 from pytest_researchenv.integrity.released import differences, release_of
@@ -89,14 +89,14 @@ class _Look:
         """What was seen."""
         unread = [Finding(Sign.UNREADABLE, "sys.path", "few files that say so", why) for why in self.layout.problems]
         for path in self.layout.overrides:
-            self._found(path, "Python's own search for its modules", "a file that replaces it")
+            self._found(
+                path, "Python's own search for its modules", "a file that replaces it, or may be read in two ways"
+            )
         self._program()
         self._standard_library()
         self._archive()
         why = "; ".join(f"{finding.field}: {finding.observed}" for finding in self.findings[:3])
-        listed = self.findings[:_LISTED]
-        if more := len(self.findings) - len(listed):
-            listed.append(Finding(Sign.INTERPRETER, f"{more} more", "what was installed", "they are not listed"))
+        listed = at_most(_LISTED, self.findings, "what was installed")
         return Signs((*listed, *unread), self.blanked, interpreter=why, remarks=tuple(self.remarks))
 
     # --- the program ---

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 from pytest_researchenv.integrity.elf import Elf, read_elf
 from pytest_researchenv.integrity.protocol import Entry, Kind, Snapshot
 from pytest_researchenv.integrity.pth import split
+from pytest_researchenv.integrity.pyvenv import is_ambiguous, read_settings
 from pytest_researchenv.integrity.raw import file_of
 from pytest_researchenv.probes.lookup import printable
 from pytest_researchenv.probes.protocol import ProbeTask
@@ -92,7 +93,7 @@ class Layout:
         config: `pyvenv.cfg` that Python reads; empty when there is none.
         user: whether root's own site folder is used, and `usercustomize` is run.
         overrides: files beside the interpreter that replace all this (`python._pth`, `pybuilddir.txt`), which no
-            installation for Linux has.
+            installation for Linux has, and a `pyvenv.cfg` that Python may read in two ways.
         problems: what could not be worked out.
     """
 
@@ -226,25 +227,18 @@ class _Search:
             pths=tuple(self._pths(sites)),
             config="" if settings is None else config,
             user=user,
-            overrides=tuple(self._overrides(start)),
+            overrides=tuple(self._overrides(start, config)),
             problems=tuple(self._problems),
         )
 
     # --- the standard library ---
 
-    def _settings(self, config: str) -> dict[str, str] | None:
+    def _settings(self, config: str) -> Mapping[str, str] | None:
         """What `pyvenv.cfg` says; None when there is none."""
         entry = self._snapshot.entry(config)
         if entry is None or entry.kind is not Kind.FILE:
             return None
-        found: dict[str, str] = {}
-        for line in entry.text.splitlines():
-            key, equals, value = line.partition("=")
-            if equals:
-                # Of `home`, the search for the standard library takes the first, and all else the last.
-                name = key.strip().lower()
-                found[name] = found[name] if name == "home" and name in found else value.strip()
-        return found
+        return read_settings(entry.content or b"")
 
     def _base_prefix(self, start: str) -> str:
         """The folder that has the standard library: above where the search starts, or where Python was made to be."""
@@ -256,9 +250,11 @@ class _Search:
             for folder in (start, *map(str, above[:_MOST_LEVELS])):
                 if any(self._is(posixpath.join(folder, name), Kind.FILE) for name in landmarks):
                     return folder
+        if len(above) > _MOST_LEVELS:
+            self._problems.append(f"{printable(start)} is more than {_MOST_LEVELS} folders deep")
         return next((prefix for prefix in _PREFIXES if self._is(f"{prefix}/{sources[0]}", Kind.FILE)), "")
 
-    def _overrides(self, start: str) -> Iterator[str]:
+    def _overrides(self, start: str, config: str) -> Iterator[str]:
         beside = dict.fromkeys((posixpath.dirname(self._python), posixpath.dirname(self._binary), start))
         names = [f"{folder}/{name}" for folder in beside for name in ("pybuilddir.txt", "Modules/Setup.local")]
         names += [f"{path}._pth" for path in (self._python, self._binary)]
@@ -267,6 +263,9 @@ class _Search:
         for path in names:
             if self._is(path, Kind.FILE):
                 yield path
+        entry = self._snapshot.entry(config)
+        if entry is not None and entry.kind is Kind.FILE and (entry.content is None or is_ambiguous(entry.content)):
+            yield config
 
     def _manager(self, base: str, *, venv: bool) -> Manager:
         if venv:

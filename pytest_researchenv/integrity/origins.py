@@ -21,7 +21,7 @@ from packaging.version import InvalidVersion
 from pytest_researchenv._packageindex import same_version
 from pytest_researchenv.integrity._metadata import wheel_files
 from pytest_researchenv.integrity.changes import sign_of
-from pytest_researchenv.integrity.comparing import Comparison, Difference, Published
+from pytest_researchenv.integrity.comparing import Comparison, Difference
 from pytest_researchenv.integrity.frameworks import Frameworks
 from pytest_researchenv.integrity.installed import Distribution, Installed, Style
 from pytest_researchenv.integrity.packages import Packages, Standing
@@ -29,6 +29,7 @@ from pytest_researchenv.integrity.protocol import Entry, Signs, Snapshot
 from pytest_researchenv.integrity.published import Unknown
 from pytest_researchenv.integrity.stubs import Satisfied
 from pytest_researchenv.integrity.untracked import PROJECT
+from pytest_researchenv.integrity.witness import Published
 from pytest_researchenv.model import Finding, Sign
 from pytest_researchenv.probes.lookup import printable
 from pytest_researchenv.probes.protocol import ProbeTask

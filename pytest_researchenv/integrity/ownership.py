@@ -6,17 +6,17 @@ import io
 import json
 import posixpath
 import re
-import struct
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import IntEnum
 from functools import cached_property
 from typing import final
 
+from pytest_researchenv.integrity._archives import ZIP_ERRORS
 from pytest_researchenv.integrity._metadata import editable_mapping
 from pytest_researchenv.integrity.installed import Distribution, Installed, Style, is_module
 from pytest_researchenv.integrity.layout import Layout
+from pytest_researchenv.integrity.modulefiles import Form, Place, modules_in
 from pytest_researchenv.integrity.packages import Packages, Standing
 from pytest_researchenv.integrity.protocol import Kind, Snapshot
 from pytest_researchenv.integrity.untracked import PROJECT, Untracked
@@ -25,7 +25,7 @@ from pytest_researchenv.probes.outside import standard_library
 from pytest_researchenv.probes.protocol import ProbeTask
 
 
-__all__ = ["Form", "Modules", "Owned", "Place", "modules_in"]
+__all__ = ["Modules", "Owned"]
 
 #: Folders above a module that are searched for it.
 _LEVELS = 6
@@ -37,41 +37,6 @@ _MOST_LOOKS = 20
 _MOST_FINDERS = 200
 _FINDER = re.compile(r"__editable___[^/]*_finder\.py")
 _SUFFIXES = ("/__init__.py", ".py", ".pyc")
-#: Tags of extension modules that any version loads.
-_ANY_VERSION = (None, "abi3")
-
-
-class Form(IntEnum):
-    """What stands for a module; the first that is there wins, in one folder."""
-
-    LINK = 0
-    NATIVE_PACKAGE = 1
-    PACKAGE = 2
-    BYTECODE_PACKAGE = 3
-    NATIVE = 4
-    SOURCE = 5
-    BYTECODE = 6
-    NAMESPACE = 7
-    STANDARD = 8
-    ARCHIVE = 9
-
-
-_PACKAGES = {Form.NATIVE: Form.NATIVE_PACKAGE, Form.SOURCE: Form.PACKAGE, Form.BYTECODE: Form.BYTECODE_PACKAGE}
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a top-level module is.
-
-    Attributes:
-        path: its file; of a namespace package the folder.
-        folder: the entry of `sys.path` that it is in, without links.
-        form: what it is.
-    """
-
-    path: str
-    folder: str
-    form: Form
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,51 +50,6 @@ class Owned:
 
     distributions: tuple[Distribution, ...] = ()
     stranger: str = ""
-
-
-def modules_in(folder: str, paths: Iterable[str], version: str) -> dict[str, tuple[Place, ...]]:
-    """What an import of a top-level name may lead to in a folder; of several, the first that is there.
-
-    Args:
-        folder: an entry of `sys.path`.
-        paths: files of code in and below it, and links, or whatever may be links.
-        version: minor version of the Python, as `3.11`.
-    """
-    found: dict[str, dict[Form, Place]] = {}
-    split = [(path, *path.removeprefix(f"{folder}/").partition("/")) for path in paths]
-    folders = {name for _, name, slash, _ in split if slash}
-    for path, first, slash, rest in split:
-        if slash:
-            name, place = first, _in_package(folder, first, path, rest, version)
-        elif first in folders:
-            continue
-        else:
-            name, place = first.partition(".")[0], _alone(folder, first, path, version)
-        if place and name.isidentifier():
-            found.setdefault(name, {}).setdefault(place.form, place)
-    return {name: tuple(places[form] for form in sorted(places)) for name, places in found.items()}
-
-
-def _alone(folder: str, file: str, path: str, version: str) -> Place | None:
-    form = _form(file, file.partition(".")[0], version)
-    if form is None and "." not in file:
-        form = Form.LINK
-    return None if form is None else Place(path, folder, form)
-
-
-def _in_package(folder: str, name: str, path: str, rest: str, version: str) -> Place | None:
-    form = None if "/" in rest else _form(rest, "__init__", version)
-    if form is not None:
-        return Place(path, folder, _PACKAGES[form])
-    reachable = is_module(path) and all(part.isidentifier() for part in rest.split("/")[:-1])
-    return Place(f"{folder}/{name}", folder, Form.NAMESPACE) if reachable else None
-
-
-def _form(file: str, stem: str, version: str) -> Form | None:
-    if match := re.fullmatch(rf"{re.escape(stem)}(?:\.([^./]+))?\.so", file):
-        fits = match[1] in _ANY_VERSION or match[1].startswith(f"cpython-{version.replace('.', '')}")
-        return Form.NATIVE if fits else None
-    return {f"{stem}.py": Form.SOURCE, f"{stem}.pyc": Form.BYTECODE}.get(file)
 
 
 @final
@@ -263,8 +183,7 @@ class Modules:
         try:
             with zipfile.ZipFile(io.BytesIO(content)) as opened:
                 names = opened.namelist()
-        # What zipfile raises on archives that are made to confuse it.
-        except (zipfile.BadZipFile, ValueError, NotImplementedError, struct.error):
+        except ZIP_ERRORS:
             return ()
         return modules_in(archive, (f"{archive}/{name}" for name in names if is_module(name)), self._layout.version)
 
@@ -297,6 +216,8 @@ class Modules:
             for path in self._installed.code
             if posixpath.dirname(path) in self._installed.sites and _FINDER.fullmatch(posixpath.basename(path))
         ]
+        if len(finders) > _MOST_FINDERS:
+            self._installed.problems.append(f"there are more than {_MOST_FINDERS} finders of editable installs")
         found: dict[str, str] = {}
         for path in finders[:_MOST_FINDERS]:
             entry = self._snapshot.entry(path)

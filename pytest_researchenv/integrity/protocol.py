@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -12,7 +12,7 @@ from pytest_researchenv.probes.protocol import ProbeTask
 from pytest_researchenv.sandbox.protocol import Change
 
 
-__all__ = ["HEAD_BYTES", "KEPT_BYTES", "Check", "Entry", "Kind", "Signs", "Snapshot", "merged"]
+__all__ = ["HEAD_BYTES", "KEPT_BYTES", "Check", "Entry", "Kind", "Signs", "Snapshot", "at_most", "merged"]
 
 #: Most bytes of one file whose content is kept. The RECORD of torch has 1.3 MB, that of tensorflow 2.5 MB.
 KEPT_BYTES = 8 * 1024 * 1024
@@ -136,6 +136,18 @@ class Signs:
 
 #: A check looks at one thing, and at nothing that another check does.
 Check = Callable[[ProbeTask, Snapshot], Signs]
+
+
+def at_most(most: int, findings: Sequence[Finding], should: str) -> tuple[Finding, ...]:
+    """Return the first of many findings of one kind, and one that says how many more there are.
+
+    Args:
+        most: findings that are listed.
+        findings: all of them.
+        should: what should be there instead of those that are not listed, in words.
+    """
+    listed, rest = tuple(findings[:most]), findings[most:]
+    return (*listed, Finding(rest[0].kind, f"{len(rest)} more", should, "they are not listed")) if rest else listed
 
 
 def merged(signs: Iterable[Signs]) -> Signs:

@@ -7,7 +7,10 @@ import re
 from collections.abc import Callable
 
 
-__all__ = ["EASY_INSTALL", "namespace", "paths_only", "split"]
+__all__ = ["EASY_INSTALL", "STARTS_SINCE", "namespace", "paths_only", "split"]
+
+#: The first minor version of Python that reads `.start` files, which name entry points that it runs (PEP 829).
+STARTS_SINCE = 15
 
 #: What older versions of setuptools write into `easy-install.pth`, which no RECORD lists.
 EASY_INSTALL = frozenset(

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import csv
 import posixpath
 import re
 from collections.abc import Collection
-from contextlib import suppress
 
+from pytest_researchenv.integrity._metadata import record_rows
 from pytest_researchenv.integrity.protocol import Snapshot
 
 
@@ -34,12 +31,12 @@ def recorded(snapshot: Snapshot, site: str, paths: Collection[str]) -> dict[str,
     for entry in snapshot.tree(site, lambda path: _RECORD.fullmatch(path.removeprefix(f"{top}/")) is not None):
         if not _RECORD.fullmatch(entry.path.removeprefix(f"{top}/")):
             continue
-        lines = [line for line in entry.text.splitlines() if _name(line) in names]
-        with suppress(csv.Error):
-            for row in csv.reader(lines):
-                path = posixpath.normpath(posixpath.join(site, row[0])) if row else ""
-                if path in paths and len(row) > 1 and (digest := _hexadecimal(row[1])):
-                    found.setdefault(path, set()).add(digest)
+        # Only those: a RECORD may have thousands.
+        lines = (line for line in entry.text.splitlines() if _name(line) in names)
+        files = record_rows("\n".join(lines), site, entry.path).files
+        for path in files.keys() & set(paths):
+            if files[path]:
+                found.setdefault(path, set()).add(files[path])
     return found
 
 
@@ -48,14 +45,3 @@ def _name(line: str) -> str:
     # A name with a comma stands in quotes.
     path = line[1:].partition('"')[0] if line.startswith('"') else line.partition(",")[0]
     return posixpath.basename(path)
-
-
-def _hexadecimal(field: str) -> str:
-    """A RECORD's hash as hexadecimal digits; empty when it is none, or of another kind."""
-    kind, _, text = field.partition("=")
-    if kind != "sha256":
-        return ""
-    try:
-        return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).hex()
-    except (binascii.Error, ValueError):
-        return ""

@@ -40,6 +40,8 @@ _DENIED = re.compile(
 )
 #: What some do have of it (python-build-standalone, in uuid and sysconfig).
 _KNOWN = re.compile(r"getattr\(_uuid, \"has_stable_extractable_node\", False\)|Path\(__file__\)|\bre\.compile\(")
+#: What puts folders before all others, and what hides that it does.
+_PATH = re.compile(r"\bsys\s*\.\s*path\b|\bfrom\s+sys\s+import\b|\bimport\b.*\bas\b|\binsert\b")
 _IMPORT = re.compile(r"(?:from\s+(\S+)\s+)?import\b(.*)")
 _IMPORTED = frozenset({"", "os", "sys", "re", "pathlib"})
 
@@ -143,6 +145,8 @@ def _suspicion(file: Entry, released: str) -> str:
         names = re.findall(r"\w+", text)
         if strange := next((name for name in names if _DENIED.fullmatch(name)), ""):
             return f"it has {strange}"
+        if found := _PATH.search(text):
+            return f"it has {found[0]}"
         if match := _IMPORT.search(text):
             imported = {match[1] or "", *((match[2].split(",")) if not match[1] else ())}
             if not {name.strip() for name in imported} <= _IMPORTED:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Iterator
+from itertools import islice
 
 from pytest_researchenv.integrity._commands import known
 from pytest_researchenv.integrity.commandfiles import CommandFiles
@@ -27,7 +28,11 @@ def shadows(task: ProbeTask, snapshot: Snapshot) -> Signs:
     """Look for such files on the path of probes, and where shell profiles let people look."""
     files = CommandFiles(task, snapshot)
     findings = []
-    for _, path in zip(range(_MOST), _commands(task, snapshot), strict=False):
+    paths = list(islice(_commands(task, snapshot), _MOST + 1))
+    if len(paths) > _MOST:
+        more = Finding(Sign.SHADOW, printable(paths[-1]), "few files with the names of commands", f"more than {_MOST}")
+        findings.append(more)
+    for path in paths[:_MOST]:
         command = known(posixpath.basename(path))
         if command is not None and (why := files.doubt(command, path)):
             findings.append(Finding(Sign.SHADOW, printable(path), str(command.made), why))

@@ -21,27 +21,27 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from typing import final
 
 from pytest_researchenv.integrity._imported import imported
 from pytest_researchenv.integrity.blanking import place_of
 from pytest_researchenv.integrity.bytecode import is_cached
-from pytest_researchenv.integrity.changes import SPARE
-from pytest_researchenv.integrity.customize import customizations, python_path
+from pytest_researchenv.integrity.customize import customizations
 from pytest_researchenv.integrity.editable import generated_doubt, is_generated, is_redirect
 from pytest_researchenv.integrity.frameworks import BACKENDS, PLUGINS
-from pytest_researchenv.integrity.installed import Distribution, Installed, Style, is_code
+from pytest_researchenv.integrity.installed import Distribution, Installed, Style
 from pytest_researchenv.integrity.layout import Layout, Pth
+from pytest_researchenv.integrity.modulefiles import Form
 from pytest_researchenv.integrity.origins import Doubt, Origins
-from pytest_researchenv.integrity.ownership import Form, Modules, Place
+from pytest_researchenv.integrity.ownership import Modules
 from pytest_researchenv.integrity.packages import Packages, Standing
 from pytest_researchenv.integrity.protocol import Signs, Snapshot
-from pytest_researchenv.integrity.pth import EASY_INSTALL, namespace, paths_only
+from pytest_researchenv.integrity.pth import EASY_INSTALL, STARTS_SINCE, namespace, paths_only
 from pytest_researchenv.integrity.published import Unknown
+from pytest_researchenv.integrity.reaching import Reach
 from pytest_researchenv.model import Finding, Sign
 from pytest_researchenv.probes.lookup import printable
-from pytest_researchenv.probes.outside import standard_library
 from pytest_researchenv.probes.protocol import ProbeTask
 
 
@@ -49,12 +49,8 @@ __all__ = ["startup_signs"]
 
 #: What a line of an editable install does.
 _BUILDERS = re.compile(r"import (?P<name>\w+)(?:; ?(?P=name)\.(?:install|init)\(\))?\s*")
-#: Modules that one hook may reach, and files of them that are read for what they import.
-_MOST_MODULES, _MOST_FILES = 60, 1500
-#: Start-up code that is looked at.
-_MOST = 300
-#: The first minor version that reads `.start` files (PEP 829).
-_STARTS_SINCE = 15
+#: Modules and `.start` files that are looked at: where there are more, `hooks` says so.
+_MOST = 500
 
 
 def startup_signs(
@@ -73,8 +69,10 @@ def startup_signs(
     Raises:
         SandboxError: the engine refuses to read.
     """
-    look = _Look(task, snapshot, layout, installed, modules, origins)
-    for pth in layout.pths[:_MOST]:
+    remarks: dict[str, None] = {}
+    reach = Reach(task, snapshot, layout, installed=installed, modules=modules, origins=origins, remarks=remarks)
+    look = _Look(task, snapshot, layout, installed, modules, origins, reach, remarks)
+    for pth in layout.pths:
         look.pth(pth)
     look.customized()
     look.starts()
@@ -93,10 +91,10 @@ class _Look:
     installed: Installed
     modules: Modules
     origins: Origins
+    reach: Reach
+    remarks: dict[str, None]
     findings: list[Finding] = field(default_factory=list)
     blanked: dict[str, str] = field(default_factory=dict)
-    remarks: dict[str, None] = field(default_factory=dict)
-    reached: dict[str, Doubt | None] = field(default_factory=dict)
 
     # --- what runs ---
 
@@ -119,7 +117,7 @@ class _Look:
                 doubt = generated
             else:
                 names = generated
-        self._taken(path, doubt or self._reaching(names), paths_only(pth.text))
+        self._taken(path, doubt or self.reach.doubt(names), paths_only(pth.text))
 
     def customized(self) -> None:
         """Modules such as `sitecustomize`."""
@@ -129,7 +127,7 @@ class _Look:
 
     def starts(self) -> None:
         """Entry points that Python 3.15 and later run at start."""
-        if int(self.layout.version.partition(".")[2]) < _STARTS_SINCE:
+        if int(self.layout.version.partition(".")[2]) < STARTS_SINCE:
             return
         paths = {
             path for one in self.installed.distributions for path in one.files if path.endswith(".start") and one.site
@@ -141,12 +139,13 @@ class _Look:
         """Entry points by which frameworks and pytest run code of any distribution as soon as they are imported."""
         for one in self.installed.distributions:
             points = PLUGINS & one.groups.keys()
-            if points and self.installed.is_agents(one) and not self._is_packaged(one):
+            if points and self.reach.is_the_agents(one):
                 said = self.origins.code_doubt(one)
                 if isinstance(said, Unknown) and said.reason and points & BACKENDS:
                     # What torch and JAX load may be anything, and hardly any environment needs it.
                     said = Doubt(said.reason, accuses=False)
-                doubt = replace(said, why=f"{min(points)} runs it: {said.why}") if isinstance(said, Doubt) else None
+                said = said if isinstance(said, Doubt) else self.reach.pointed(one, points)
+                doubt = replace(said, why=f"{min(points)} runs it: {said.why}") if said else None
                 self._taken(f"{one.path}/entry_points.txt", doubt, "")
 
     def _module(self, path: str, source: str) -> None:
@@ -156,7 +155,7 @@ class _Look:
         owners = self._owners(entry.path, entry.sha256)
         if owners:
             doubt = self._listed(entry.path, entry.sha256, owners)
-            self._taken(path, doubt or self._reaching(imported(entry.text)), "")
+            self._taken(path, doubt or self.reach.doubt(imported(entry.text)), "")
 
     # --- whose it is ---
 
@@ -228,100 +227,6 @@ class _Look:
         having = self.modules.owned(name, place).distributions
         return place.form is Form.STANDARD or (bool(having) and not set(having) & set(owners))
 
-    # --- what it imports ---
-
-    def _reaching(self, names: Collection[str]) -> Doubt | None:
-        """Why something that start-up code imports is not what was published."""
-        waiting, seen = list(names), set(names)
-        while waiting:
-            name = waiting.pop(0)
-            if name in standard_library(self.layout.version):
-                continue
-            if (shadow := self._shadow(name)) or (place := self.modules.find(name)) is None:
-                if shadow:
-                    return Doubt(f"it imports {name}, for which the untracked {printable(shadow)} stands")
-                continue
-            if place.form is Form.STANDARD:
-                continue
-            if name not in self.reached:
-                self.reached[name] = self._doubt(name, place)
-            if doubt := self.reached[name]:
-                return replace(doubt, why=f"it imports {name}: {doubt.why}")
-            if len(seen) < _MOST_MODULES:
-                more = self._imports(place) - seen
-                seen |= more
-                waiting.extend(sorted(more))
-        return None
-
-    def _shadow(self, name: str) -> str:
-        """An untracked file that is found before what is installed, since probes put its folder on PYTHONPATH."""
-        below = f"{self.task.environment.workdir}/"
-        for folder in dict.fromkeys(python_path(self.task)):
-            for path in (f"{folder}/{name}.py", f"{folder}/{name}/__init__.py"):
-                tracked = path.removeprefix(below) in self.task.tree.files
-                if not tracked and self.snapshot.entry(path) is not None and self.snapshot.base(path) is None:
-                    return path
-        return ""
-
-    def _doubt(self, name: str, place: Place) -> Doubt | None:
-        owned = self.modules.owned(name, place)
-        if owned.stranger:
-            return Doubt(owned.stranger)
-        if self._is_elsewhere(place.path):
-            return Doubt(f"{printable(place.path)} is in no site folder, and of no distribution")
-        for path in self.modules.files(name, place):
-            if is_code(path) and not self._is_installed(path):
-                return Doubt(f"{printable(path)} is not what was installed")
-        for one in owned.distributions:
-            if one.style in (Style.CONDA, Style.DEBIAN) or not self.installed.is_agents(one) or self._is_packaged(one):
-                continue
-            said = self.origins.code_doubt(one)
-            if isinstance(said, Doubt):
-                return said
-            if isinstance(said, Unknown) and said.reason:
-                self.remarks[f"{one} runs at start, and is as it says itself: {said.reason}"] = None
-        return None
-
-    def _is_elsewhere(self, path: str) -> bool:
-        """Whether an agent put a module where no installer does, and the repository does not have it."""
-        if any(path.startswith(f"{site}/") for site in self.installed.sites):
-            return False
-        tracked = path.removeprefix(f"{self.task.environment.workdir}/") in self.task.tree.files
-        return not tracked and path in self.snapshot.touched(posixpath.dirname(path))
-
-    def _is_installed(self, path: str) -> bool:
-        """Whether code of a site folder is as its distribution lists it; without digests nothing is said."""
-        if not self.installed.is_touched(path):
-            return True
-        owners = self.installed.owners(path)
-        digests = {one.files[path] for one in owners} - {""}
-        entry = self.installed.at(path)
-        return not digests or entry is None or entry.sha256 in digests
-
-    def _is_packaged(self, one: Distribution) -> bool:
-        """Whether conda or a package of the system brought a distribution, and has its metadata as it is."""
-        for name in ("METADATA", "PKG-INFO"):
-            entry = self.snapshot.entry(f"{one.path}/{name}")
-            owners = self.installed.owners(entry.path) if entry else ()
-            packaged = [owner for owner in owners if owner.style in (Style.CONDA, Style.DEBIAN)]
-            if entry is not None and any(owner.files[entry.path] == entry.sha256 for owner in packaged):
-                return True
-        return False
-
-    def _imports(self, place: Place) -> set[str]:
-        """What its modules import when they are imported."""
-        package = posixpath.basename(place.path).startswith("__init__.")
-        folder = posixpath.dirname(place.path) if package else place.path
-        # A package's own folder: to read the whole site folder again would take long.
-        below = f"{self.snapshot.resolved(folder)}/"
-        entries = self.snapshot.tree(folder, _is_source) if package or place.form is Form.NAMESPACE else ()
-        own = (entry for entry in entries if SPARE.isdisjoint(entry.path.removeprefix(below).split("/")))
-        alone = self.snapshot.entry(place.path) if place.form is Form.SOURCE else None
-        found: set[str] = set()
-        for entry in islice(chain(own, (alone,) if alone else ()), _MOST_FILES):
-            found |= imported(entry.text, alone=True)
-        return found
-
     # --- what is done about it ---
 
     def _taken(self, path: str, doubt: Doubt | None, instead: str) -> None:
@@ -340,7 +245,3 @@ class _Look:
         else:
             why = "start-up code whose name no record can hold, so that nothing can stand in its place"
             self.findings.append(Finding(Sign.UNREADABLE, printable(path), "start-up code that can be told", why))
-
-
-def _is_source(path: str) -> bool:
-    return path.endswith(".py")

@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pytest_researchenv.integrity.installed import Distribution, Installed
-from pytest_researchenv.integrity.ownership import Modules, Place
+from pytest_researchenv.integrity.modulefiles import Place
+from pytest_researchenv.integrity.ownership import Modules
 from pytest_researchenv.integrity.protocol import Signs, Snapshot
 from pytest_researchenv.integrity.untracked import Offer, Untracked
 from pytest_researchenv.model import Finding, Sign
@@ -117,6 +118,10 @@ def stub_signs(
         Finding(Sign.STUB, printable(path), f"the tracked {printable(module)} is imported", "Python prefers this one")
         for path, module in untracked.overriding()
     ]
+    findings += [
+        Finding(Sign.STUB, printable(path), "nothing by the name of a placeholder", "Python looks for modules in it")
+        for path in untracked.placeholders()
+    ]
     named = {name: why for name, why in {**strangers, **in_tree}.items() if name in scan.importers}
     return Signs(tuple(findings), modules={name: printable(why, 500) for name, why in named.items()})
 
@@ -146,18 +151,15 @@ def _in_repository(
             continue
         if offer.linked and not untracked.is_package(offer.path):
             continue
-        if name in elsewhere and offer.regular and _shadows(name, offer, bool(importers), folder in scripts):
+        # What a repository builds in place may be installed as well.
+        built = offer.native and untracked.builds and name not in _NEVER_BUILT and name not in stdlib
+        if built:
+            continue
+        if name in elsewhere and offer.regular and (importers or (folder in scripts and name not in _COMMON)):
             found[name] = f"the untracked {offer.path} goes before {elsewhere[name]} {name}"
-        elif importers and name not in elsewhere and not offer.native and _stands_in(offer, name, importers, own):
+        elif importers and name not in elsewhere and _stands_in(offer, name, importers, own):
             found[name] = f"only the untracked {offer.path}, which no project in the repository has"
     return found
-
-
-def _shadows(name: str, offer: Offer, imported: bool, runs_there: bool) -> bool:  # noqa: FBT001 - two facts, named
-    if offer.native and name not in _NEVER_BUILT:
-        # What a repository builds in place may be installed as well.
-        return False
-    return imported or (runs_there and name not in _COMMON)
 
 
 def _stands_in(offer: Offer, name: str, importers: Collection[str], own: OwnModules) -> bool:

@@ -12,7 +12,7 @@ from pytest_researchenv.integrity.conda import conda_sums, is_conda
 from pytest_researchenv.integrity.layout import Layout, layout_of
 from pytest_researchenv.integrity.loader import CACHE, DEFAULTS, cached, found_at
 from pytest_researchenv.integrity.packages import Packages, Standing, entries_at
-from pytest_researchenv.integrity.protocol import Entry, Kind, Signs, Snapshot
+from pytest_researchenv.integrity.protocol import Entry, Kind, Signs, Snapshot, at_most
 from pytest_researchenv.model import Finding, Sign
 from pytest_researchenv.probes.lookup import printable
 from pytest_researchenv.probes.protocol import ProbeTask
@@ -86,10 +86,8 @@ class _Look:
 
     def signs(self) -> Signs:
         """What was seen."""
-        listed = self.findings[:_LISTED]
-        if more := len(self.findings) - len(listed):
-            listed.append(Finding(Sign.SYSTEM, f"{more} more", "what was installed", "they are not listed"))
-        return Signs(tuple(listed), interpreter=self._loaded(), remarks=tuple(self.remarks))
+        listed = at_most(_LISTED, self.findings, "what was installed")
+        return Signs(listed, interpreter=self._loaded(), remarks=tuple(self.remarks))
 
     def _loaded(self) -> str:
         """What is found of all that the interpreter itself loads."""

@@ -30,6 +30,29 @@ _ENDINGS = re.compile(r"(.+?)(?:_pb2(?:_grpc)?|_grpc|Lexer|Parser|Listener|Visit
 #: What compiles Python sources to extensions of the same name.
 _COMPILERS = re.compile(rb"cythonize|mypyc|nuitka", re.IGNORECASE)
 _SETUP_BYTES = 1024 * 1024
+#: What is compiled, and where sources may be that are no part of the tree.
+_NATIVE = (
+    *(
+        ".c",
+        ".cc",
+        ".cpp",
+        ".cu",
+        ".cxx",
+        ".f",
+        ".f90",
+        ".go",
+        ".hip",
+        ".m",
+        ".mm",
+        ".nim",
+        ".pxd",
+        ".pyx",
+        ".pyx.in",
+        ".rs",
+    ),
+    ".gitmodules",
+)
+_PLACEHOLDER = ".__path_hook__"
 #: Paths that are looked at for whether they are links; only what has the name of a module is.
 _MOST_LOOKS = 500
 
@@ -103,6 +126,16 @@ class Untracked:
                 yield offer.path, file
             elif entry in self._tracked and in_package and offer.native and not built:
                 yield offer.path, entry
+
+    @cached_property
+    def builds(self) -> bool:
+        """Whether the repository has anything that a build could make an extension of."""
+        return self._compiles or any(path.endswith(_NATIVE) for path in self._tracked)
+
+    def placeholders(self) -> Iterator[str]:
+        """Folders by a name that setuptools' finders put on the path, relative, for that nothing is there."""
+        found = {path[: path.index(_PLACEHOLDER) + len(_PLACEHOLDER)] for path in self._touched if _PLACEHOLDER in path}
+        yield from sorted(found)
 
     # --- what is there ------------------------------------------------------------------------------------
 

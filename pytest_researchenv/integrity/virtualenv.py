@@ -7,10 +7,11 @@ what is not exactly known is taken out of the probe's world; it is held against 
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
+
+from pytest_researchenv._parsing import parsed
 
 
-__all__ = ["KNOWN", "PTH", "is_known_line", "strange_use", "suspicion"]
+__all__ = ["KNOWN", "PTH", "is_known_line", "suspicion"]
 
 PTH = "_virtualenv.pth"
 
@@ -75,11 +76,10 @@ def suspicion(source: str) -> str:
     """What a `_virtualenv.py` of unknown version has that none of the known ones does; empty when nothing."""
     if len(source) > _MOST_LETTERS:
         return f"it has {len(source)} letters"
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = parsed(source)
+    if tree is None:
         return "it is no Python source"
-    if used := strange_use(tree):
+    if used := _strange_use(tree):
         return used
     watched = {
         node.value
@@ -89,22 +89,16 @@ def suspicion(source: str) -> str:
     return "" if watched == _WATCHED else "it does not watch for distutils and setuptools alone"
 
 
-def strange_use(tree: ast.Module, *, modules: Collection[str] = (), names: Collection[str] = ()) -> str:
-    """What a module uses that such start-up code does not; empty when nothing.
-
-    Args:
-        tree: the module.
-        modules: what it may import beside what virtualenv's does.
-        names: what it may not use, beside what virtualenv's may not.
-    """
+def _strange_use(tree: ast.Module) -> str:
+    """What a module uses that such start-up code does not; empty when nothing."""
     for node in ast.walk(tree):
         imported = []
         if isinstance(node, ast.Import):
             imported = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            imported = [node.module or ".", *(alias.name for alias in node.names if alias.name in (*_NAMES, *names))]
-        strange = [name for name in imported if name.partition(".")[0] not in (*_MODULES, *modules)]
-        used = {getattr(node, "id", ""), getattr(node, "attr", "")} & {*_NAMES, *names}
+            imported = [node.module or ".", *(alias.name for alias in node.names if alias.name in _NAMES)]
+        strange = [name for name in imported if name.partition(".")[0] not in _MODULES]
+        used = {getattr(node, "id", ""), getattr(node, "attr", "")} & _NAMES
         if strange or used:
             return f"it uses {min((*strange, *used))}"
     return ""

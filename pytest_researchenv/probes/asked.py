@@ -18,6 +18,7 @@ from pytest_researchenv.probes.observed import Observed, Torch, Unusable
 from pytest_researchenv.probes.protocol import ProbeTask
 from pytest_researchenv.probes.recorded import Recorded, same_release
 from pytest_researchenv.probes.world import probe_environment
+from pytest_researchenv.sandbox.peek import opened
 from pytest_researchenv.sandbox.protocol import Completed, ContainerSpec
 
 
@@ -99,13 +100,10 @@ def observe(task: ProbeTask, python: str) -> Observed | Unusable:
 def _wrong_kind(task: ProbeTask, python: str) -> str:
     """What stands at a path instead of a program, read from outside; empty for a file or a link."""
     spec = ContainerSpec(image=task.environment.image, argv=("/bin/sh", "-c", ":"), labels=attempt_labels(task))
-    with task.sandbox.opened(spec) as container, container.get(python) as stream:
-        if stream is None:
+    with task.sandbox.opened(spec) as container, opened(container, python) as found:
+        if found is None:
             return "no such file"
-        with tarfile.open(fileobj=stream, mode="r|") as members:
-            member = members.next()
-    if member is None:
-        return "an empty archive"
+        member, _ = found
     if member.isreg() or member.issym() or member.islnk():
         return ""
     return f"it is {_KINDS.get(member.type, 'a special file')}"

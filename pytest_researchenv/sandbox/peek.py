@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 import tarfile
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ __all__ = ["Place", "followed", "opened", "readable"]
 
 #: Links followed for one path, as Linux has it.
 _MOST_LINKS = 40
-#: Longest path that Linux takes.
+#: Bytes of the longest path that Linux takes.
 _LONGEST_PATH = 4096
 
 
@@ -33,8 +34,12 @@ class Place(Protocol):
 
 
 def readable(path: str) -> bool:
-    """Whether there can be anything at a path at all."""
-    return path.startswith("/") and "\0" not in path and len(path) <= _LONGEST_PATH
+    """Whether there can be anything at a path at all; half of a surrogate pair, for one, stands for no bytes."""
+    try:
+        raw = os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+    return raw.startswith(b"/") and b"\0" not in raw and len(raw) <= _LONGEST_PATH
 
 
 def followed(path: str, look: Callable[[str], Place | None]) -> str:

@@ -62,16 +62,18 @@ class Workshop:
 
     def judge(self, environment: Environment, repository: Repository, tier: Tier) -> TierResult:
         """Judge one tier; everything that is printed goes to a log for people."""
-        return _PROBES[tier].judge(
-            ProbeTask(
-                environment=environment,
-                repository=repository,
-                tree=fetch(repository, cache=self.folder / "cache"),
-                sandbox=self.engine.sandbox,
-                tools=self.engine.tools,
-                log=lambda text: _log.debug("%s", text),
-                settings={},
-            )
+        return _PROBES[tier].judge(self.task(environment, repository))
+
+    def task(self, environment: Environment, repository: Repository) -> ProbeTask:
+        """What a probe and the audit get."""
+        return ProbeTask(
+            environment=environment,
+            repository=repository,
+            tree=fetch(repository, cache=self.folder / "cache"),
+            sandbox=self.engine.sandbox,
+            tools=self.engine.tools,
+            log=lambda text: _log.debug("%s", text),
+            settings={},
         )
 
 

@@ -112,6 +112,7 @@ def test_a_record_is_whole_or_not_there(attempt: Attempt) -> None:
         b"",
         b"no archive",
         gzip.compress(b'["A", "/a"]\n', mtime=0)[:-10],
+        gzip.compress(b'["A", "/a"]\n', mtime=0)[:10] + b"\xff" * 30,
         gzip.compress(b"[]\n", mtime=0),
         gzip.compress(b'["X", "/a"]\n', mtime=0),
         gzip.compress(b"7\n", mtime=0),

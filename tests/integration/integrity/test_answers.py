@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,6 @@ from pytest_researchenv.integrity.canaries import PACKAGE_CANARY, canaries_of
 from pytest_researchenv.integrity.protocol import Signs
 from pytest_researchenv.integrity.snapshot import opened_snapshot
 from pytest_researchenv.model import Repository
-from pytest_researchenv.probes.protocol import ProbeTask
-from pytest_researchenv.source import fetch
 from pytest_researchenv.store import Store
 from pytest_researchenv.suite import load_suite
 from tests.integration.conftest import Workshop
@@ -58,16 +57,7 @@ def judged(workshop: Workshop, repository: Repository) -> Judge:
         environment = workshop.build(repository, script)
         assert environment.ended == "exited with code 0"
         attempt = Store(workshop.folder / "results", "tests").attempts("script", repository.slug)[-1]
-        task = ProbeTask(
-            environment=environment,
-            repository=repository,
-            tree=fetch(repository, cache=workshop.folder / "cache"),
-            sandbox=workshop.engine.sandbox,
-            tools=workshop.engine.tools,
-            log=len,
-            settings={},
-            records=attempt.folder,
-        )
+        task = replace(workshop.task(environment, repository), records=attempt.folder)
         with opened_snapshot(task, attempt.changes) as snapshot:
             signs = answers(task, snapshot)
             assert snapshot.problems == ()

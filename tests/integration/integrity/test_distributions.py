@@ -11,8 +11,6 @@ from pytest_researchenv.integrity.distributions import distributions
 from pytest_researchenv.integrity.protocol import Signs
 from pytest_researchenv.integrity.snapshot import opened_snapshot
 from pytest_researchenv.model import PathSource, Repository, Sign
-from pytest_researchenv.probes.protocol import ProbeTask
-from pytest_researchenv.source import fetch
 from pytest_researchenv.store import Store
 
 
@@ -61,15 +59,7 @@ def _signs(workshop: Workshop, repository: Repository, script: str) -> Signs:
     assert environment.ended == "exited with code 0"
     attempt = Store(workshop.folder / "results", "tests").latest("script", repository.slug)
     assert attempt is not None
-    task = ProbeTask(
-        environment=environment,
-        repository=repository,
-        tree=fetch(repository, cache=workshop.folder / "cache"),
-        sandbox=workshop.engine.sandbox,
-        tools=workshop.engine.tools,
-        log=len,
-        settings={},
-    )
+    task = workshop.task(environment, repository)
     with opened_snapshot(task, attempt.changes) as snapshot:
         signs = distributions(task, snapshot)
         assert snapshot.problems == ()

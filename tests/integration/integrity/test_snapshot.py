@@ -32,7 +32,6 @@ from pytest_researchenv.model import (
     Verdict,
 )
 from pytest_researchenv.probes.protocol import ProbeTask
-from pytest_researchenv.source import fetch
 from pytest_researchenv.store import Attempt, Store
 
 
@@ -55,15 +54,7 @@ def _attempt(workshop: Workshop, repository: Repository) -> Attempt:
 def _snapshot(
     workshop: Workshop, environment: Environment, repository: Repository
 ) -> Iterator[tuple[ProbeTask, Snapshot]]:
-    task = ProbeTask(
-        environment=environment,
-        repository=repository,
-        tree=fetch(repository, cache=workshop.folder / "cache"),
-        sandbox=workshop.engine.sandbox,
-        tools=workshop.engine.tools,
-        log=len,
-        settings={},
-    )
+    task = workshop.task(environment, repository)
     with opened_snapshot(task, _attempt(workshop, repository).changes) as snapshot:
         yield task, snapshot
 

@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pytest_researchenv.integrity.comparing import Published
 from pytest_researchenv.integrity.distributions import distributions
 from pytest_researchenv.integrity.protocol import Signs
 from pytest_researchenv.integrity.published import Unknown
+from pytest_researchenv.integrity.witness import Published
 from pytest_researchenv.model import PathSource, Repository, Sign
 from pytest_researchenv.probes.protocol import Tree
 from tests.unit.integrity.images import DEBIAN, VENV, Nodes, opened_image

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_researchenv.model import Sign
 from pytest_researchenv.sandbox.fake import Folder, Link
-from tests.unit.integrity.images import DEBIAN, SITE, Nodes, distribution, md5, record
+from tests.unit.integrity.images import DEBIAN, SITE, WORKDIR, Nodes, distribution, md5, record
 from tests.unit.integrity.sites import audited, kinds, native, torch
 
 
@@ -243,6 +243,9 @@ if __name__ == "__main__":
         (SCRIPT.format(python="/opt/venv/bin/python").replace("tool.core", "evil"), True),
         (SCRIPT.format(python="/opt/venv/bin/python") + "print(42)\n", True),
         (SCRIPT.format(python="/opt/venv/bin/python").replace("work())", "evil.run())"), False),
+        (SCRIPT.format(python="/opt/venv/bin/python").replace("    sys.exit", "    import evil; sys.exit"), True),
+        (SCRIPT.format(python="/opt/venv/bin/python").replace("sys.argv[0] =", "sys.path ="), True),
+        (SCRIPT.format(python="/opt/venv/bin/python").replace("re.sub(r", "sys.argv[0].removesuffix("), False),
         ("#!/bin/sh\n'''exec' /opt/venv/bin/python \"$0\" \"$@\"\n' '''\nimport sys\n", False),
         ("#!/bin/sh\n'''exec' /opt/evil \"$0\" \"$@\"\n' '''\nimport sys\n", True),
         ("\x7fELF", True),
@@ -251,16 +254,33 @@ if __name__ == "__main__":
 def test_commands_may_be_moved_and_nothing_else(tmp_path: Path, text: str, *, told: bool) -> None:
     """Environments that are moved have the first line of their commands rewritten."""
     place = "/opt/venv/bin/work"
-    listed = record({"../../../bin/work": SCRIPT.format(python="/old/venv/bin/python")})
+    points = "[console_scripts]\nwork = tool.core:work\n"
+    script = SCRIPT.format(python="/old/venv/bin/python")
+    listed = record({"../../../bin/work": script, "tool-1.0.dist-info/entry_points.txt": points})
     about = f"{SITE}/tool-1.0.dist-info"
     nodes: Nodes = {
         **INSTALLED,
         f"{about}/RECORD": INSTALLED[f"{about}/RECORD"].decode() + listed,
-        f"{about}/entry_points.txt": "[console_scripts]\nwork = tool.core:work\n",
+        f"{about}/entry_points.txt": points,
         place: text,
     }
 
     assert kinds(audited(tmp_path, nodes)) == ({Sign.DISTRIBUTION} if told else set())
+
+
+def test_entry_points_that_were_edited_vouch_for_no_command(tmp_path: Path) -> None:
+    """An agent that can write a command can write the line that asks for it."""
+    script = SCRIPT.format(python="/opt/venv/bin/python")
+    points = {"tool-1.0.dist-info/entry_points.txt": "[console_scripts]\nwork = tool.core:work\n"}
+    about = f"{SITE}/tool-1.0.dist-info"
+    nodes: Nodes = {
+        **INSTALLED,
+        f"{about}/RECORD": INSTALLED[f"{about}/RECORD"].decode() + record({"../../../bin/work": script, **points}),
+        f"{about}/entry_points.txt": "[console_scripts]\nwork = evil:work\n",
+        "/opt/venv/bin/work": script.replace("tool.core", "evil"),
+    }
+
+    assert kinds(audited(tmp_path, nodes)) == {Sign.DISTRIBUTION}
 
 
 # --- other records ----------------------------------------------------------------------------------------
@@ -373,6 +393,48 @@ def test_what_a_framework_imports_when_it_starts_is_somebodys(tmp_path: Path, na
     signs = audited(tmp_path, {**TORCH, **plug, **entry}, frameworks=("torch",))
 
     assert kinds(signs) == ({Sign.FRAMEWORK} if told else set())
+
+
+POINTS = "[torch.backends]\nplug = plug:start\n"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"{SITE}/~plug-1.dist-info",
+        f"{SITE}/plug-1.DIST-INFO",
+        "/usr/lib/python3.11/plug-1.dist-info",
+        f"{WORKDIR}/scripts/plug.egg-info",
+        "/opt/more/plug.egg-info",
+    ],
+)
+def test_entry_points_of_frameworks_in_what_nobody_installed(tmp_path: Path, path: str) -> None:
+    """Python reads them in every folder that it looks for modules in, and beside a script."""
+    nodes: Nodes = {f"{SITE}/more.pth": "/opt/more\n", "/opt/more": Folder(), f"{path}/entry_points.txt": POINTS}
+    signs = audited(tmp_path, nodes, tracked={"run.py": "import torch\n"})
+
+    assert Sign.FRAMEWORK in kinds(signs)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        (f"{WORKDIR}/project.egg-info", "[console_scripts]\nproject = project:main\n"),
+        (f"{WORKDIR}/venv/lib/python3.12/site-packages/torch_npu-1.dist-info", POINTS),
+    ],
+)
+def test_entry_points_that_no_framework_reads(tmp_path: Path, path: str, text: str) -> None:
+    """Commands, and what another environment has."""
+    signs = audited(tmp_path, {f"{path}/entry_points.txt": text}, tracked={"run.py": "import torch\n"})
+
+    assert signs.findings == ()
+
+
+def test_metadata_that_is_too_large_is_told(tmp_path: Path) -> None:
+    """Python reads it all the same."""
+    nodes = {**distribution(SITE, "plug", {}), f"{SITE}/plug-1.0.dist-info/entry_points.txt": b"#" * 9_000_000}
+
+    assert Sign.UNREADABLE in kinds(audited(tmp_path, nodes))
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,71 @@ class _EditableFinder:  # MetaPathFinder
 def install():
     sys.meta_path.append(_EditableFinder)
 """
+#: As setuptools 80 writes it.
+LATER = (
+    FINDER.partition("\n\n\nclass")[0].replace("ModuleSpec\n", "ModuleSpec, PathFinder\n")
+    + """
+
+
+class _EditableFinder:  # MetaPathFinder
+    @classmethod
+    def find_spec(cls, fullname: str, path=None, target=None) -> ModuleSpec | None:  # type: ignore
+        if fullname in MAPPING:
+            pkg_path = MAPPING[fullname]
+            return cls._find_spec(fullname, Path(pkg_path))
+        parent, _, child = fullname.rpartition(".")
+        if parent and parent in MAPPING:
+            return PathFinder.find_spec(fullname, path=[MAPPING[parent]])
+        return None
+
+    @classmethod
+    def _find_spec(cls, fullname: str, candidate_path: Path) -> ModuleSpec | None:
+        init = candidate_path / "__init__.py"
+        candidates = (candidate_path.with_suffix(x) for x in module_suffixes())
+        for candidate in chain([init], candidates):
+            if candidate.exists():
+                return spec_from_file_location(fullname, candidate)
+        return None
+
+
+class _EditableNamespaceFinder:  # PathEntryFinder
+    @classmethod
+    def _path_hook(cls, path) -> type[_EditableNamespaceFinder]:
+        if path == PATH_PLACEHOLDER:
+            return cls
+        raise ImportError
+
+    @classmethod
+    def _paths(cls, fullname: str) -> list[str]:
+        paths = NAMESPACES[fullname]
+        if not paths and fullname in MAPPING:
+            paths = [MAPPING[fullname]]
+        return [*paths, PATH_PLACEHOLDER]
+
+    @classmethod
+    def find_spec(cls, fullname: str, target=None) -> ModuleSpec | None:  # type: ignore
+        if fullname in NAMESPACES:
+            spec = ModuleSpec(fullname, None, is_package=True)
+            spec.submodule_search_locations = cls._paths(fullname)
+            return spec
+        return None
+
+    @classmethod
+    def find_module(cls, _fullname) -> None:
+        return None
+
+
+def install():
+    if not any(finder == _EditableFinder for finder in sys.meta_path):
+        sys.meta_path.append(_EditableFinder)
+    if not NAMESPACES:
+        return
+    if not any(hook == _EditableNamespaceFinder._path_hook for hook in sys.path_hooks):
+        sys.path_hooks.append(_EditableNamespaceFinder._path_hook)
+    if PATH_PLACEHOLDER not in sys.path:
+        sys.path.append(PATH_PLACEHOLDER)  # Used just to trigger the path hook
+"""
+)
 REDIRECT = """\
 import subprocess
 import sys
@@ -91,6 +156,7 @@ def test_what_builders_write(source: str) -> None:
         "from importlib.machinery import FileFinder\nspec.loader.exec_module(1)\n",
         "import sys\nsys.meta_path.insert(0, 1)\n",
         "no Python",
+        FINDER.replace("'__editable__", "'/opt/__editable__"),
     ],
 )
 def test_what_was_edited(source: str) -> None:
@@ -121,8 +187,44 @@ def test_a_finder_that_is_asked_first_has_no_names_of_others() -> None:
 def test_a_later_version_is_neither_known_nor_strange() -> None:
     """It uses what the known ones do."""
     assert generated_doubt(FINDER.replace("MetaPathFinder", "a finder").encode()) is None
+    more = FINDER.replace("import sys\n", "from __future__ import annotations\nimport sys\n")
+    assert generated_doubt(more.encode()) is None
     assert generated_doubt(b"\xff") == "it is no text"
     assert generated_doubt(b"#" * 2_000_000) == "it has 2000000 letters"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import os; os.system('x')",
+        "import sys as _; _.modules",
+        "from pathlib import os",
+        "sys.modules['posix'].system('x')",
+        "sys.path.append('/opt')",
+        "sys.path[:0] = ['/opt']",
+        "sys.path += ['/opt']",
+        "sys.settrace(install)",
+        "Path('/a').replace('/b')",
+        "Path('/a').write_text('x')",
+        "__builtins__['len'] = install",
+        "getattr(sys, 'modules')",
+        "install.__globals__",
+        "x = lambda: 1",
+        "MAPPING = {}",
+        "MAPPING = dict(x=1)",
+        "def more(MAPPING='/opt/x'): ...",
+    ],
+)
+def test_a_later_version_has_no_other_words(line: str) -> None:
+    """Whatever runs something, moves something or is found first would be one."""
+    later = FINDER.replace("MetaPathFinder", "a finder")
+
+    assert str(generated_doubt(f"{later}{line}\n".encode())).startswith("it uses ")
+
+
+def test_what_setuptools_writes_is_made_of_the_known_words() -> None:
+    """The longest of its texts, which is none of those that are known here."""
+    assert generated_doubt(LATER.encode()) is None
 
 
 @pytest.mark.parametrize(

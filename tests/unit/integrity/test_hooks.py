@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import zipfile
@@ -214,6 +215,16 @@ def test_folders_that_path_files_add_are_looked_into() -> None:
 
     assert found(seen) == ["/opt/src/sitecustomize.py", "/opt/a.egg"]
     assert seen.blanked == {"/opt/src/sitecustomize.py": "", "/opt/a.egg": ""}
+
+
+@pytest.mark.parametrize(("group", "found_"), [("torch.backends", ["/opt/a.egg"]), ("console_scripts", [])])
+def test_an_archive_with_an_entry_point_of_a_framework(group: str, found_: list[str]) -> None:
+    """Python reads metadata in archives on its path, too."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("EGG-INFO/entry_points.txt", f"[{group}]\nx = evil:run\n")
+
+    assert found(signs({f"{SITE}/x.pth": "/opt/a.egg\n", "/opt/a.egg": packed.getvalue()})) == found_
 
 
 def test_an_archive_too_large_to_be_searched_is_not_used() -> None:
@@ -452,13 +463,35 @@ def test_variables_that_run_code(name: str, value: str) -> None:
 def test_variables_that_only_say_where_things_are() -> None:
     """Of conda they are asked for in good faith, and not given; what conda did not make has no such record."""
     asked = state(LD_LIBRARY_PATH="/opt/lib", PYTHONPATH="/opt", NODE_OPTIONS="--max-old-space-size=9", X="1")
-    paths = {"paths_data": {"paths": [{"_path": "bin/python3.11", "sha256": "0"}]}}
-    record: Nodes = {"/opt/venv/conda-meta/python-3.11.2-0.json": json.dumps(paths)}
+    digest = hashlib.sha256(python_elf()).hexdigest()
+    paths = {"paths_data": {"paths": [{"_path": "bin/python3", "sha256": digest}]}}
+    record: Nodes = {
+        "/opt/venv/bin/python3": python_elf(),
+        "/opt/venv/conda-meta/python-3.11.2-0.json": json.dumps(paths),
+    }
     seen = signs({**asked, **record})
 
     assert seen.findings == ()
     assert len(seen.remarks) == 3
     assert len(found(signs(asked))) == 3
+    assert (
+        len(found(signs({**asked, **record, "/opt/venv/bin/python3": python_elf(body=b"\0cpython-311\0 another")})))
+        == 3
+    )
+
+
+def test_variables_in_another_encoding() -> None:
+    """JSON may be UTF-16."""
+    text = json.dumps({"env_vars": {"LD_PRELOAD": "/opt/x.so"}})
+
+    assert found(signs({"/opt/venv/conda-meta/state": text.encode("utf-16")})) == ["/opt/venv/conda-meta/state"]
+
+
+def test_many_variables_hide_none() -> None:
+    """What is not looked at is told."""
+    many = {f"X{number}": "1" for number in range(600)}
+
+    assert Sign.UNREADABLE in {finding.kind for finding in signs(state(**many, LD_PRELOAD="/opt/x.so")).findings}
 
 
 @pytest.mark.parametrize(

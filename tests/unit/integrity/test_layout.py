@@ -148,6 +148,51 @@ def test_what_replaces_pythons_search_is_named(path: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "config",
+    [
+        "x = 1\u2028home = /usr/bin\nhome = /opt/bin\n",
+        "x = 1\rhome = /usr/bin\n",
+        "x\0\nhome = /usr/bin\n",
+        "home = /usr/bin\nhome = /opt/bin\n",
+        "home=/usr/bin\n",
+        b"#" * 9_000_000,
+    ],
+)
+def test_a_configuration_that_may_be_read_in_two_ways_is_named(config: str | bytes) -> None:
+    """Parts and versions of Python end lines differently, and take another `home` of two."""
+    found = layout({**VENV, "/opt/venv/pyvenv.cfg": config}, "/opt/venv/bin/python")
+
+    assert found.overrides == ("/opt/venv/pyvenv.cfg",)
+
+
+@pytest.mark.parametrize(
+    "config", ["", "home = /usr/bin", "home = /usr/bin\r\nprompt = é\r\n", "\nhome = /usr/bin\n\n"]
+)
+def test_a_configuration_that_all_read_alike(config: str) -> None:
+    """Ends of lines of other systems, empty lines and letters of any language are no tricks."""
+    assert layout({**VENV, "/opt/venv/pyvenv.cfg": config}, "/opt/venv/bin/python").overrides == ()
+
+
+def test_a_home_that_is_too_deep_is_told() -> None:
+    """Python looks in each folder above it."""
+    nodes = {**VENV, "/opt/venv/pyvenv.cfg": f"home = /opt{'/a' * 50}/bin\n", "/opt/lib/python3.11/os.py": ""}
+
+    assert layout(nodes, "/opt/venv/bin/python").problems
+
+
+def test_a_home_need_not_be_text() -> None:
+    """Python takes the bytes that are there."""
+    nodes = {
+        **VENV,
+        "/opt/venv/pyvenv.cfg": b"home = /opt/\xff/bin\n",
+        "/opt/\udcff/bin": Folder(),
+        "/opt/\udcff/lib/python3.11/os.py": "",
+    }
+
+    assert layout(nodes, "/opt/venv/bin/python").base_prefix == "/opt/\udcff"
+
+
 def test_path_files_are_read_in_order() -> None:
     """By name, in each site folder; what they add comes right after that."""
     nodes = {

@@ -149,7 +149,30 @@ def test_where_finders_have_modules(source: bytes, found: dict[str, str]) -> Non
     assert editable_mapping(source) == found
 
 
-@pytest.mark.parametrize("content", [b"", b"PK", b"PK\x05\x06" + bytes(18), b"\x7fELF" * 100])
+def damaged_egg(old: bytes, new: bytes) -> bytes:
+    """An egg whose metadata is packed by LZMA, with some bytes changed."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("EGG-INFO/PKG-INFO", "Name: a\n")
+    return buffer.getvalue().replace(old, new, 1)
+
+
+def far_egg() -> bytes:
+    """An egg whose metadata begins behind any end."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("EGG-INFO/PKG-INFO", "Name: a\n")
+        archive.filelist[0].header_offset = 2**64 - 2
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", b"PK", b"PK\x05\x06" + bytes(18), b"\x7fELF" * 100),
+        *(damaged_egg(b"\x09\x04\x05\x00", b"\x09\x04\x05\x00\xff"), damaged_egg(b"\x5d\x00", b"\xff\xff"), far_egg()),
+    ],
+)
 def test_what_is_no_egg_holds_nothing(content: bytes) -> None:
     """Whatever it is."""
     assert egg_contents(content, "/s/x.egg") == ("", ())
@@ -173,6 +196,8 @@ def test_small_lists() -> None:
     """Names of modules, entry points, installed files."""
     assert module_names("a b-c\nd/e _f\n") == {"a", "_f"}
     assert entry_points("x = lost:1\n[g]\na = m.n:f [extra]\nb\n[ h ]\nc=k\n[\n") == {"g": {"m.n"}, "h": {"k"}}
+    assert entry_points("#\n" * 5000 + "[[g]]\n#a=b\n[h] x\nc=k\n") == {"h": {"k"}}
+    assert entry_points(" [[g]] \na=b\n") == {"g": {"b"}}
     assert installed_files("../a.py\n\n/b.py\n", "/s/x.egg-info") == ("/s/a.py", "/b.py")
 
 

@@ -100,6 +100,9 @@ def test_a_wheel_may_hold_another_file_than_its_record_says(tmp_path: Path) -> N
         ({"dep/_version.py": "import os\nos._exit(0)\n"}, True),
         ({"dep/_version.py": "from os import *\n"}, True),
         ({"dep/_version.py": "@print\ndef f(): ...\n"}, True),
+        ({"dep/_version.py": "import typing\nif typing.TYPE_CHECKING:\n    v: typing.Optional[str]\n"}, False),
+        ({"dep/_version.py": "import typing\ndef f(): ...\ntyping.sys.modules['os'] = f\n"}, True),
+        ({"dep/_version.py": "def f(): ...\n__builtins__['open'] = f\n"}, True),
         ({"dep/new.py": "import os\n"}, True),
     ],
 )

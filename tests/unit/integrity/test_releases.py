@@ -212,6 +212,10 @@ def test_what_builders_change_is_a_remark(line: str) -> None:
         "open('/opt/evil')",
         "os.__dict__",
         "sys.modules['torch'] = None",
+        "sys.path[:0] = ['/opt']",
+        "from sys import path",
+        "import sys as re",
+        "x.insert(0, '/opt')",
     ],
 )
 def test_what_no_builder_writes_is_a_sign_there_too(line: str) -> None:

@@ -83,6 +83,15 @@ def test_what_an_index_does_not_have_is_a_hook(tmp_path: Path, index: Index) -> 
     assert signs.blanked == {PTH: "/opt\n"}
 
 
+def test_many_other_files_hide_none(tmp_path: Path) -> None:
+    """As many as Python's own may be, and one more that is listed."""
+    many = {f"{SITE}/a{number:03}.pth": "/opt\n" for number in range(450)}
+
+    signs = audited(tmp_path, {**many, **distribution(SITE, "tidy", FILES)}, published=Index())
+
+    assert hooks(signs) == [PTH]
+
+
 def test_a_version_that_no_index_has_is_a_hook(tmp_path: Path) -> None:
     """Its name alone is no witness."""
     signs = audited(tmp_path, distribution(SITE, "tidy", FILES, "2.0"), published=Index(names=("tidy",)))
@@ -210,15 +219,28 @@ def test_a_module_elsewhere_that_start_up_code_imports(tmp_path: Path) -> None:
     assert hooks(audited(tmp_path, nodes, published=wheels(tidy=files))) == [PTH]
 
 
-def test_an_untracked_module_that_goes_before_an_installed_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["tidy.py", "tidy/__init__.py", "tidy.abi3.so", "tidy/__init__.so", "tidy.pyc"])
+def test_an_untracked_module_that_goes_before_an_installed_one(tmp_path: Path, name: str) -> None:
     """Probes put the repository's folder on PYTHONPATH, where it wants that."""
-    nodes: Nodes = {**distribution(SITE, "tidy", FILES), f"{WORKDIR}/tidy.py": "evil\n"}
+    nodes: Nodes = {**distribution(SITE, "tidy", FILES), f"{WORKDIR}/{name}": "evil\n"}
     repository = Repository("project", PathSource("unused"), root_on_path=True)
 
     signs = audited(tmp_path, nodes, published=wheels(tidy=FILES), repository=repository)
     assert hooks(signs) == [PTH]
+    elsewhere: Nodes = {**distribution(SITE, "tidy", FILES), f"{WORKDIR}/more/{name}": "evil\n"}
+    assert hooks(audited(tmp_path, elsewhere, published=wheels(tidy=FILES), repository=repository)) == []
+
+
+def test_a_tracked_module_that_goes_before_an_installed_one(tmp_path: Path) -> None:
+    """It is the repository's own."""
+    repository = Repository("project", PathSource("unused"), root_on_path=True)
+
     signs = audited(
-        tmp_path, nodes, published=wheels(tidy=FILES), repository=repository, tracked={"tidy.py": "A = 1\n"}
+        tmp_path,
+        distribution(SITE, "tidy", FILES),
+        published=wheels(tidy=FILES),
+        repository=repository,
+        tracked={"tidy.py": "A = 1\n"},
     )
     assert hooks(signs) == []
 
@@ -317,6 +339,18 @@ def test_plugins_of_nobodys_are_not_loaded(tmp_path: Path, group: str) -> None:
     assert signs.blanked == {path: ""}
     index = Index(wheels={"torch-npu": wheels(torch_npu=files).wheels["torch_npu"]})
     assert hooks(audited(tmp_path, nodes, published=index)) == []
+
+
+def test_entry_points_of_a_published_distribution_lead_to_what_was_published(tmp_path: Path) -> None:
+    """To a module that nobody has they were edited to lead; also those of the base image."""
+    files = {"plug.py": "P = 1\n"}
+    installed, index = distribution(SITE, "plug", files), wheels(plug=files)
+    path = f"{SITE}/plug-1.0.dist-info/entry_points.txt"
+    evil: Nodes = {path: "[pytest11]\nx = evil:load\n", f"{SITE}/evil.py": "evil\n"}
+
+    assert hooks(audited(tmp_path, {**installed, path: "[pytest11]\nx = plug:load\n"}, published=index)) == []
+    assert hooks(audited(tmp_path, {**installed, **evil}, published=index)) == [path]
+    assert hooks(audited(tmp_path, evil, base=installed, published=index)) == [path]
 
 
 def test_a_backend_of_which_nothing_is_known_is_not_loaded(tmp_path: Path) -> None:

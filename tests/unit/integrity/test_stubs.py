@@ -10,8 +10,8 @@ from typing import IO
 
 import pytest
 
-from pytest_researchenv.integrity import untracked
-from pytest_researchenv.integrity.ownership import Form, modules_in
+from pytest_researchenv.integrity import ownership, untracked
+from pytest_researchenv.integrity.modulefiles import Form, modules_in
 from pytest_researchenv.model import ImportPolicy, PathSource, Repository, Sign
 from pytest_researchenv.sandbox.fake import FakeContainer, Folder, Link
 from tests.unit.integrity.images import SITE, WORKDIR, Nodes, distribution
@@ -66,6 +66,24 @@ def test_modules_are_found_as_python_finds_them(paths: list[str], winner: str, f
 def test_what_no_import_leads_to_is_no_module(path: str) -> None:
     """Case counts, and names that are no identifiers cannot be imported."""
     assert "dep" not in modules_in("/s", [f"/s/{path}"], "3.11")
+
+
+def test_more_finders_than_are_read_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each may lead Python anywhere."""
+    monkeypatch.setattr(ownership, "_MOST_FINDERS", 1)
+    finders = {f"{SITE}/__editable___{name}_finder.py": "MAPPING = {}\n" for name in ("a", "b")}
+
+    assert Sign.UNREADABLE in kinds(audited(tmp_path, finders, tracked=USES))
+
+
+def test_nothing_lies_where_finders_have_a_placeholder(tmp_path: Path) -> None:
+    """They put its name on the path, and Python takes it for a folder of the repository's."""
+    path = f"{WORKDIR}/__editable__.x-1.finder.__path_hook__"
+
+    signs = audited(tmp_path, {f"{path}/dep.py": "", f"{path}/more/a.py": ""}, tracked=USES)
+
+    assert kinds(signs) == {Sign.STUB}
+    assert len(signs.findings) == 1
 
 
 # --- site folders and path lines --------------------------------------------------------------------------
@@ -208,7 +226,8 @@ def test_what_only_a_distribution_imports_is_somebodys_too(tmp_path: Path, sourc
         ("test.py", False),
         ("tests/__init__.py", False),
         ("check_env.py", False),
-        ("dep.so", False),
+        ("dep.so", True),
+        ("json.so", True),
         ("dep_pb2.py", False),
         ("dep_pb2.pyc", True),
         ("_version.py", False),
@@ -263,6 +282,15 @@ def test_untracked_files_do_not_go_before_tracked_ones(tmp_path: Path, nodes: No
     signs = audited(tmp_path, {**installed, **placed}, tracked=tracked)
 
     assert kinds(signs) == ({Sign.STUB} if told else set())
+
+
+@pytest.mark.parametrize("source", ["csrc/dep.cpp", "dep.pyx", ".gitmodules"])
+def test_a_compiled_module_may_be_built_where_there_is_something_to_build(tmp_path: Path, source: str) -> None:
+    """But nobody builds what is the standard library's."""
+    tracked = {"run.py": "import dep, json\n", source: ""}
+
+    assert audited(tmp_path, {f"{WORKDIR}/dep.so": native()}, tracked=tracked).findings == ()
+    assert kinds(audited(tmp_path, {f"{WORKDIR}/json.so": native()}, tracked=tracked)) == {Sign.STUB}
 
 
 @pytest.mark.parametrize("setup", ["from Cython.Build import cythonize\n", "from mypyc.build import mypycify\n"])

@@ -101,8 +101,9 @@ def test_the_root_is_above_nothing() -> None:
     assert followed("/../../etc", lambda path: Seen("", is_folder=True) if path == "/etc" else None) == "/etc"
 
 
-@pytest.mark.parametrize("path", ["a", "", "/a\0b", "/" * 5000])
+@pytest.mark.parametrize("path", ["a", "", "/a\0b", "/" * 5000, f"/{'é' * 2500}", "/a\ud800"])
 def test_what_cannot_be_a_path_is_not_asked_for(path: str) -> None:
-    """Relative, with a null byte, or longer than the kernel takes."""
+    """Relative, with a null byte, longer than the kernel takes, or with letters that stand for no bytes."""
     assert not readable(path)
     assert readable("/a")
+    assert readable("/a\udcff")
