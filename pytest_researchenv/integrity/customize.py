@@ -7,6 +7,7 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pytest_researchenv.integrity.fleeting import is_fleeting
 from pytest_researchenv.integrity.layout import Layout
 from pytest_researchenv.integrity.protocol import Entry, Kind, Snapshot
 from pytest_researchenv.integrity.raw import file_of
@@ -89,9 +90,10 @@ def _files(snapshot: Snapshot, top: str, folder: str, name: str) -> Iterator[Cus
         entry = snapshot.entry(path)
         if entry is None or _is_in_base(snapshot, path, entry):
             continue
-        if entry.is_folder and path == package:
+        fleeting = entry.kind is Kind.LINK and is_fleeting(snapshot, path)
+        if path == package and (entry.is_folder or fleeting):
             yield Customization(path, f"{path}/__init__.py", folder)
-        elif entry.kind is Kind.FILE and path != package:
+        elif path != package and (entry.kind is Kind.FILE or fleeting):
             yield Customization(path, path, folder)
 
 

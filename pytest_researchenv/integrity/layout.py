@@ -16,6 +16,7 @@ from pathlib import PurePosixPath
 from weakref import WeakKeyDictionary
 
 from pytest_researchenv.integrity.elf import Elf, read_elf
+from pytest_researchenv.integrity.fleeting import is_fleeting
 from pytest_researchenv.integrity.protocol import Entry, Kind, Snapshot
 from pytest_researchenv.integrity.pth import split
 from pytest_researchenv.integrity.raw import file_of
@@ -29,6 +30,9 @@ __all__ = ["Layout", "Manager", "NoLayout", "Pth", "layout_of"]
 
 #: Most `.pth` files that are read, and path lines that are looked at in one; environments have some ten of each.
 _MOST_PTHS, _MOST_LINES = 500, 200
+
+#: What ends a line for one reader or another; a return before a line feed is part of the end for all.
+_BREAKS = re.compile(r"\r?\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 #: Levels of folders above an interpreter's that are searched for its standard library.
 _MOST_LEVELS = 40
@@ -227,16 +231,18 @@ class _Search:
             config="" if settings is None else config,
             user=user,
             overrides=tuple(self._overrides(start)),
-            problems=tuple(self._problems),
+            problems=tuple(dict.fromkeys(self._problems)),
         )
 
     # --- the standard library ---
 
     def _settings(self, config: str) -> dict[str, str] | None:
         """What `pyvenv.cfg` says; None when there is none."""
-        entry = self._snapshot.entry(config)
+        entry = self._entry(config)
         if entry is None or entry.kind is not Kind.FILE:
             return None
+        if set(_BREAKS.findall(entry.text)) - {"\n", "\r\n"}:
+            self._problems.append(f"what is a line of {printable(config)} depends on who reads it")
         found: dict[str, str] = {}
         for line in entry.text.splitlines():
             key, equals, value = line.partition("=")
@@ -320,7 +326,7 @@ class _Search:
 
     def _pth(self, site: str, name: str) -> Pth:
         path = f"{site}/{name}"
-        entry = self._snapshot.entry(path)
+        entry = self._entry(path)
         if entry is None or entry.kind is not Kind.FILE:
             raise FileNotFoundError(path)
         looks = 0
@@ -328,7 +334,7 @@ class _Search:
         def exists(folder: str) -> bool:
             nonlocal looks
             looks += 1
-            return looks <= _MOST_LINES and bool(self._snapshot.resolved(folder))
+            return looks <= _MOST_LINES and self._entry(folder) is not None and bool(self._snapshot.resolved(folder))
 
         folders, imports = split(entry.text, site, exists)
         if looks > _MOST_LINES:
@@ -336,5 +342,12 @@ class _Search:
         return Pth(path, folders, imports, entry.text, entry.sha256, unread=entry.content is None)
 
     def _is(self, path: str, kind: Kind) -> bool:
-        entry = self._snapshot.entry(path)
+        entry = self._entry(path)
         return entry is not None and entry.kind is kind
+
+    def _entry(self, path: str) -> Entry | None:
+        """What a path leads to; what only a process would find there is a problem."""
+        entry = self._snapshot.entry(path)
+        if (entry is None or entry.kind is Kind.LINK) and is_fleeting(self._snapshot, path):
+            self._problems.append(f"{printable(path)} leads somewhere only while a process runs")
+        return entry

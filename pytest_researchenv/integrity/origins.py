@@ -28,7 +28,7 @@ from pytest_researchenv.integrity.packages import Packages, Standing
 from pytest_researchenv.integrity.protocol import Entry, Signs, Snapshot
 from pytest_researchenv.integrity.published import Unknown
 from pytest_researchenv.integrity.stubs import Satisfied
-from pytest_researchenv.integrity.untracked import PROJECT
+from pytest_researchenv.integrity.untracked import LEFT, PROJECT
 from pytest_researchenv.model import Finding, Sign
 from pytest_researchenv.probes.lookup import printable
 from pytest_researchenv.probes.protocol import ProbeTask
@@ -36,8 +36,6 @@ from pytest_researchenv.probes.protocol import ProbeTask
 
 __all__ = ["Doubt", "Origins"]
 
-#: What a project's authors leave in its folder, and hardly anybody who only wants a module to be found.
-_KEPT = (".git", ".github", ".gitignore", ".hg", "PKG-INFO")
 _REMOTE = frozenset({"ftp", "git", "http", "https", "ssh"})
 _DPKG = "/var/lib/dpkg/info"
 #: Code of a distribution that nobody writes to satisfy an import; detectron2 has 11 MB, a typical library 200 kB.
@@ -223,7 +221,7 @@ class Origins:
         if one.direct is None:
             return False
         if one.direct.folder:
-            return any(self._snapshot.link(f"{one.direct.folder}/{name}") for name in _KEPT)
+            return any(self._snapshot.link(f"{one.direct.folder}/{name}") for name in LEFT)
         try:
             url = urlsplit(one.direct.url)
         except ValueError:

@@ -49,6 +49,8 @@ __all__ = ["startup_signs"]
 
 #: What a line of an editable install does.
 _BUILDERS = re.compile(r"import (?P<name>\w+)(?:; ?(?P=name)\.(?:install|init)\(\))?\s*")
+#: How code asks for what any distribution names as its plugins.
+_ASKING = re.compile(r"\b(?:iter_)?entry_points\b")
 #: Modules that one hook may reach, and files of them that are read for what they import.
 _MOST_MODULES, _MOST_FILES = 60, 1500
 #: Start-up code that is looked at.
@@ -97,6 +99,7 @@ class _Look:
     blanked: dict[str, str] = field(default_factory=dict)
     remarks: dict[str, None] = field(default_factory=dict)
     reached: dict[str, Doubt | None] = field(default_factory=dict)
+    asking: set[str] = field(default_factory=set)
 
     # --- what runs ---
 
@@ -249,6 +252,9 @@ class _Look:
                 return replace(doubt, why=f"it imports {name}: {doubt.why}")
             if len(seen) < _MOST_MODULES:
                 more = self._imports(place) - seen
+                if place.path in self.asking:
+                    why = f"it imports {name}, which asks for entry points, and those may be anybody's"
+                    return Doubt(why, accuses=False)
                 seen |= more
                 waiting.extend(sorted(more))
         return None
@@ -320,6 +326,8 @@ class _Look:
         found: set[str] = set()
         for entry in islice(chain(own, (alone,) if alone else ()), _MOST_FILES):
             found |= imported(entry.text, alone=True)
+            if _ASKING.search(entry.text):
+                self.asking.add(place.path)
         return found
 
     # --- what is done about it ---

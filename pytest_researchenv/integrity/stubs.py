@@ -148,7 +148,7 @@ def _in_repository(
             continue
         if name in elsewhere and offer.regular and _shadows(name, offer, bool(importers), folder in scripts):
             found[name] = f"the untracked {offer.path} goes before {elsewhere[name]} {name}"
-        elif importers and name not in elsewhere and not offer.native and _stands_in(offer, name, importers, own):
+        elif importers and name not in elsewhere and not (offer.native and untracked.has_sources) and _stands_in(offer, name, importers, own):
             found[name] = f"only the untracked {offer.path}, which no project in the repository has"
     return found
 

@@ -57,6 +57,8 @@ _CORE = frozenset(
         *("libffi.so.6", "libffi.so.7", "libffi.so.8", "liblzma.so.5", "libbz2.so.1.0", "libuuid.so.1"),
     )
 )
+#: What OpenSSL loads by its name alone.
+_OPENSSL = re.compile(r".*/(?:engines-[\d.]+|ossl-modules)/[^/]*\.so", re.DOTALL)
 _NAME_SERVICE = re.compile(r"libnss_\w+\.so\.2")
 
 
@@ -128,7 +130,9 @@ class _Look:
             self._found(links[-1].path, "the file of the base image", f"one of {len(links)} links")
         for judged in Packages(self.task, self.snapshot).judged(files):
             path = judged.entry.path
-            if judged.standing is Standing.CHANGED:
+            if judged.standing is Standing.UNOWNED and _OPENSSL.fullmatch(path):
+                self._found(path, "what OpenSSL's own package has", "a library that a line in its configuration loads")
+            elif judged.standing is Standing.CHANGED:
                 self._found(path, f"the file of {judged.owner}", "its content differs")
             elif judged.standing is Standing.REPLACED:
                 before = self.snapshot.base(path)

@@ -10,16 +10,21 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import final
 
+from pytest_researchenv.integrity.fleeting import is_fleeting
 from pytest_researchenv.integrity.installed import is_module
 from pytest_researchenv.integrity.protocol import Kind, Snapshot
 from pytest_researchenv.probes.imports import EXCLUDED
 from pytest_researchenv.probes.protocol import ProbeTask
 
 
-__all__ = ["PROJECT", "Offer", "Untracked"]
+__all__ = ["LEFT", "PROJECT", "Offer", "Untracked"]
 
 #: What a project has at its top: it is built from there, or was checked out.
 PROJECT = ("pyproject.toml", "setup.py", "setup.cfg", ".git", "PKG-INFO")
+#: What a project's authors leave in its folder, and hardly anybody who only wants a module to be found.
+LEFT = (".git", ".github", ".gitignore", ".hg", "PKG-INFO")
+#: Folders of an environment in which there may be modules.
+_OF_ENVIRONMENTS = ("bin/", "conda-meta/", "envs/", "include/", "lib/", "lib64/", "pkgs/", "share/")
 
 #: Names of files that build steps write.
 _GENERATED = re.compile(r"(?:_*(?:git_?)?version(?:_info)?_*|_*build_(?:info|config)_*|__config__)\.py")
@@ -30,6 +35,11 @@ _ENDINGS = re.compile(r"(.+?)(?:_pb2(?:_grpc)?|_grpc|Lexer|Parser|Listener|Visit
 #: What compiles Python sources to extensions of the same name.
 _COMPILERS = re.compile(rb"cythonize|mypyc|nuitka", re.IGNORECASE)
 _SETUP_BYTES = 1024 * 1024
+#: What extensions are compiled from, and what builds fetch or find their sources by.
+_COMPILABLE = re.compile(
+    r".*\.(?:c|cc|cpp|cxx|cu|f|f90|go|hip|m|mm|pyx|rs|zig)|(?:.*/)?(?:CMakeLists\.txt|Makefile|meson\.build|\.gitmodules)",
+    re.DOTALL,
+)
 #: Paths that are looked at for whether they are links; only what has the name of a module is.
 _MOST_LOOKS = 500
 
@@ -80,7 +90,8 @@ class Untracked:
         package = posixpath.dirname(path) if posixpath.basename(path).startswith("__init__.") else path
         if path in self._tracked or package in self._folders:
             return True
-        return path.endswith(".so") or self._is_generated(path) or self._is_elsewhere(path)
+        built = path.endswith(".so") and self.has_sources
+        return built or self._is_generated(path) or self._is_elsewhere(path)
 
     def offers(self) -> Iterator[tuple[str, str, Offer]]:
         """Each folder, name and thing that an import of that name leads to there; nothing that is explained."""
@@ -104,6 +115,11 @@ class Untracked:
             elif entry in self._tracked and in_package and offer.native and not built:
                 yield offer.path, entry
 
+    @cached_property
+    def has_sources(self) -> bool:
+        """Whether the repository has something that could be compiled, so that what is compiled may come of it."""
+        return self._compiles or any(map(_COMPILABLE.fullmatch, self._tracked))
+
     # --- what is there ------------------------------------------------------------------------------------
 
     @cached_property
@@ -116,19 +132,24 @@ class Untracked:
 
     @cached_property
     def _environments(self) -> tuple[str, ...]:
-        """Folders of virtual environments and conda's, in the repository."""
+        """Folders of virtual environments and conda's, in the repository, in which no module is the repository's."""
         marks = ("pyvenv.cfg", "conda-meta/history")
         return tuple(
-            f"{path.removesuffix(mark)}" for path in self._touched for mark in marks if path.endswith(f"/{mark}")
+            f"{path.removesuffix(mark)}{folder}"
+            for path in self._touched
+            for mark in marks
+            if path.endswith(f"/{mark}")
+            for folder in _OF_ENVIRONMENTS
         )
 
     @cached_property
     def _projects(self) -> frozenset[str]:
         """Folders of projects that are no part of the tracked tree."""
-        found = {
-            posixpath.dirname(path) for path in self._touched - self._tracked if posixpath.basename(path) in PROJECT
-        }
-        return frozenset(folder for folder in found if folder and folder not in self._folders)
+        made, left = (
+            {posixpath.dirname(path) for path in self._touched - self._tracked if posixpath.basename(path) in names}
+            for names in (PROJECT, LEFT)
+        )
+        return frozenset(folder for folder in made & left if folder and folder not in self._folders)
 
     def _is_elsewhere(self, path: str) -> bool:
         """Whether a path is in an environment or a project of its own."""
@@ -197,6 +218,8 @@ class Untracked:
         if entry is None or entry.kind is not Kind.LINK:
             return False
         target = self._snapshot.resolved(entry.path)
+        if not target:
+            return is_fleeting(self._snapshot, entry.path)
         inside = target == self.workdir or target.startswith(f"{self.workdir}/")
         return not inside and self._snapshot.entry(f"{target}/__init__.py") is not None
 
