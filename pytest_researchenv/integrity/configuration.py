@@ -21,7 +21,9 @@ __all__ = ["configuration"]
 _FOLDERS = ("/usr/lib/ssl", "/etc/ssl", "/usr/local/ssl", "/etc/pki/tls")
 _FILE = "openssl.cnf"
 #: What has it load a library: of a provider, and of an engine; or read more of such files.
-_LOADING = re.compile(r"^[ \t]*(?:[\w.-]+::)?(module|dynamic_path|SO_PATH|\.include)\b[ \t]*=?[ \t]*(.*?)[ \t]*$", re.MULTILINE)
+_LOADING = re.compile(
+    r"^[ \t]*(?:[\w.-]+::)?(module|dynamic_path|SO_PATH|\.include)\b[ \t]*=?[ \t]*(.*?)[ \t]*$", re.MULTILINE
+)
 
 
 def configuration(task: ProbeTask, snapshot: Snapshot) -> Signs:

@@ -64,6 +64,7 @@ def distributions(task: ProbeTask, snapshot: Snapshot, published: Published = _N
         _cores(layout, snapshot, modules, installed, frameworks),
         origins.signs(found),
         startup_signs(task, snapshot, layout, installed=installed, modules=modules, origins=origins),
+        origins.others(found),
     )
     # Links were followed only now. What runs at start may be what the repository imports as well.
     signs = merged((*looked, _unread(installed)))

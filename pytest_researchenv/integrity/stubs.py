@@ -18,7 +18,7 @@ from pytest_researchenv.probes.outside import standard_library
 from pytest_researchenv.probes.protocol import ProbeTask
 
 
-__all__ = ["Satisfied", "satisfied", "stub_signs"]
+__all__ = ["Satisfied", "imported_by_distributions", "satisfied", "stub_signs"]
 
 #: Modules of the standard library that are no part of any program, and whose names people give to files of their own.
 _BYSTANDERS = frozenset({"antigravity", "idlelib", "lib2to3", "test", "this", "turtledemo", "turtle"})
@@ -146,9 +146,10 @@ def _in_repository(
             continue
         if offer.linked and not untracked.is_package(offer.path):
             continue
+        built = offer.native and untracked.has_sources
         if name in elsewhere and offer.regular and _shadows(name, offer, bool(importers), folder in scripts):
             found[name] = f"the untracked {offer.path} goes before {elsewhere[name]} {name}"
-        elif importers and name not in elsewhere and not (offer.native and untracked.has_sources) and _stands_in(offer, name, importers, own):
+        elif importers and name not in elsewhere and not built and _stands_in(offer, name, importers, own):
             found[name] = f"only the untracked {offer.path}, which no project in the repository has"
     return found
 
@@ -184,9 +185,31 @@ def _imported_by_others(
 ) -> dict[str, str]:
     """Modules in site folders that nobody has, and that the code of a distribution imports."""
     strays = {name: why for name, why in modules.strays().items() if name not in known and name not in _HOOKS}
-    imported: set[str] = set()
-    for site in installed.sites if strays else ():
-        for entry in snapshot.tree(site, lambda path: path.endswith(".py") and bool(installed.owners(path))):
-            for match in _IMPORT.finditer(entry.content or b""):
-                imported.update(re.findall(r"(?:^|,)\s*(\w+)", (match[1] or match[2]).decode(errors="replace")))
+    imported = imported_by_distributions(snapshot, installed, strays)
     return {name: f"{why}, and which distributions import" for name, why in strays.items() if name in imported}
+
+
+def imported_by_distributions(
+    snapshot: Snapshot, installed: Installed, names: Collection[str], but: Collection[Distribution] = ()
+) -> frozenset[str]:
+    """Which of some names the code of distributions imports.
+
+    Args:
+        snapshot: the frozen image.
+        installed: what is installed.
+        names: top-level modules; without any nothing is read.
+        but: distributions whose code does not count.
+
+    Raises:
+        SandboxError: the engine refuses to read.
+    """
+    imported: set[str] = set()
+
+    def counts(path: str) -> bool:
+        return path.endswith(".py") and any(one not in but for one in installed.owners(path))
+
+    for site in installed.sites if names else ():
+        for entry in snapshot.tree(site, counts):
+            for match in _IMPORT.finditer((counts(entry.path) and entry.content) or b""):
+                imported.update(re.findall(r"(?:^|,)\s*(\w+)", (match[1] or match[2]).decode(errors="replace")))
+    return frozenset(imported.intersection(names))

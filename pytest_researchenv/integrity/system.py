@@ -130,15 +130,18 @@ class _Look:
             self._found(links[-1].path, "the file of the base image", f"one of {len(links)} links")
         for judged in Packages(self.task, self.snapshot).judged(files):
             path = judged.entry.path
-            if judged.standing is Standing.UNOWNED and _OPENSSL.fullmatch(path):
-                self._found(path, "what OpenSSL's own package has", "a library that a line in its configuration loads")
-            elif judged.standing is Standing.CHANGED:
+            if judged.standing is Standing.CHANGED:
                 self._found(path, f"the file of {judged.owner}", "its content differs")
             elif judged.standing is Standing.REPLACED:
-                before = self.snapshot.base(path)
-                # Files that no package has, such as what was put into the base image by hand, are upgraded by hand.
-                if before is not None and before.path != path:
-                    self._chosen(path, f"a link to {before.path}", "a file with other content")
+                self._replaced(path)
+            elif judged.standing is Standing.UNOWNED and _OPENSSL.fullmatch(path):
+                self._found(path, "what a package of OpenSSL has", "a library that its configuration loads by name")
+
+    def _replaced(self, path: str) -> None:
+        before = self.snapshot.base(path)
+        # Files that no package has, such as what was put into the base image by hand, are upgraded by hand.
+        if before is not None and before.path != path:
+            self._chosen(path, f"a link to {before.path}", "a file with other content")
 
     def _places(self) -> list[str]:
         return sorted({self.snapshot.resolved(folder) or folder for folder in _FOLDERS})

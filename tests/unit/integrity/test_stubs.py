@@ -113,8 +113,7 @@ def test_what_satisfies_an_import_is_somebodys(tmp_path: Path, nodes: Nodes) -> 
         distribution(SITE, "dep", {"dep.py": ""}),
         distribution(SITE, "dep", {"dep/part.py": ""}),
         {**distribution(SITE, "one", {"dep/one.py": ""}), **distribution(SITE, "two", {"dep/two.py": ""})},
-        {f"{SITE}/x.pth": "/opt/dep\n", "/opt/dep/dep.py": "", "/opt/dep/setup.py": ""}
-        | {"/opt/dep/.gitignore": ""},
+        {f"{SITE}/x.pth": "/opt/dep\n", "/opt/dep/dep.py": "", "/opt/dep/setup.py": ""} | {"/opt/dep/.gitignore": ""},
         {f"{SITE}/x.pth": "/opt/dep/src\n", "/opt/dep/src/dep.py": "", "/opt/dep/.git/config": ""},
         {f"{SITE}/x.pth": f"{WORKDIR}/third_party/dep\n", f"{WORKDIR}/third_party/dep/dep.py": ""}
         | {f"{WORKDIR}/third_party/dep/pyproject.toml": "", f"{WORKDIR}/third_party/dep/.gitignore": ""},
@@ -292,7 +291,8 @@ def test_what_is_compiled_may_come_of_any_source(tmp_path: Path, source: str) ->
 
 def test_the_repositorys_own_modules_are_its_own(tmp_path: Path) -> None:
     """By an editable install, by a path line, through a finder, through links: whatever leads there."""
-    tracked = {"src/own/__init__.py": "import own, made\n", "setup.py": "", "src/made/core.py": "", "src/made/core.c": ""}
+    tracked = {"src/own/__init__.py": "import own, made\n", "setup.py": ""}
+    tracked |= {"src/made/core.py": "", "src/made/core.c": ""}
     nodes: Nodes = {
         f"{SITE}/own.pth": f"{WORKDIR}/build/links\n",
         f"{WORKDIR}/build/links/own/__init__.py": Link(f"{WORKDIR}/src/own/__init__.py"),
