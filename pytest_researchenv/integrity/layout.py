@@ -163,7 +163,9 @@ def _layout(task: ProbeTask, snapshot: Snapshot) -> Layout | NoLayout:
     shown = printable(python)
     entry = snapshot.entry(python)
     if entry is None or entry.kind is not Kind.FILE:
-        return NoLayout(f"the reported interpreter {shown} is no file")
+        reason = f"the reported interpreter {shown} is no file"
+        # Where only a process finds it, a probe could still start whatever is there.
+        return NoLayout(reason, forged=is_fleeting(snapshot, python))
     if entry.head.startswith(b"#!"):
         return NoLayout(f"{shown} is a script: {_first_line(entry)}", forged=True)
     with file_of(task, entry) as file:

@@ -138,7 +138,7 @@ class Origins:
         findings: list[Finding] = []
         strange: dict[Distribution, str] = {}
         for one in self._installed.distributions:
-            if one in known or one.style is not Style.WHEEL or one.direct or not self._installed.is_agents(one):
+            if one in known or one.style in (Style.CONDA, Style.DEBIAN) or not self._installed.is_agents(one):
                 continue
             if self._installed.is_packaged(one):
                 continue

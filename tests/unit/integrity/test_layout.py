@@ -103,6 +103,13 @@ def test_a_way_through_the_kernels_folders_is_a_problem(nodes: Nodes) -> None:
     assert layout({**VENV, **nodes}, "/opt/venv/bin/python").problems
 
 
+def test_an_interpreter_that_only_a_process_finds_is_forged() -> None:
+    """A probe could start it, and nobody has seen it. One that is nowhere cannot be started."""
+    assert no_layout({}, "/proc/self/root/usr/bin/python3").forged
+    assert no_layout({"/opt/x/python": Link("/dev/fd/3")}).forged
+    assert not no_layout({"/opt/x/python": Link("/opt/gone")}).forged
+
+
 def test_a_way_that_leads_nowhere_is_none() -> None:
     """Folders are removed, and path lines stay."""
     nodes: Nodes = {f"{SITE}/x.pth": "/opt/gone\n", f"{SITE}/y.pth": Link("/opt/gone.pth")}
