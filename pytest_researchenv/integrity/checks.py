@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from pytest_researchenv.integrity.answers import answers
+from pytest_researchenv.integrity.configuration import configuration
 from pytest_researchenv.integrity.distributions import distributions
 from pytest_researchenv.integrity.hooks import hooks
 from pytest_researchenv.integrity.interpreter import interpreter
@@ -34,6 +35,7 @@ def all_checks(cache: Path) -> tuple[Check, ...]:
         partial(interpreter, libraries=ReleasedLibraries(cache)),
         system,
         hooks,
+        configuration,
         partial(_installed, cache),
         profiles,
         shadows,

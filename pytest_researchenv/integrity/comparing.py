@@ -12,7 +12,7 @@ from typing import TypeAlias, final
 
 from pytest_researchenv._parsing import parsed
 from pytest_researchenv.integrity.changes import EMPTY, SPARE, listed
-from pytest_researchenv.integrity.installed import Distribution, Installed, Style, is_code, is_module
+from pytest_researchenv.integrity.installed import Distribution, Installed, Style, is_code, is_program
 from pytest_researchenv.integrity.protocol import Entry
 from pytest_researchenv.integrity.published import Unknown
 from pytest_researchenv.integrity.witness import Published
@@ -153,9 +153,11 @@ class Comparison:
         # A wheel of pure Python that was built on the spot has the tags of the published one, and its own WHEEL.
         pure = all(tag.endswith("-any") for tag in one.tags)
         rebuilt = pure and one.files.get(f"{one.site}/{about}") != known.get(about)
-        other = [name for name in sorted(known) if is_code(name) and self._differs(name, known[name])]
+        runs = (name for name in sorted(known) if is_code(name) or is_program(name))
+        other = [name for name in runs if self._differs(name, known[name])]
         other = [name for name in other if name not in other[:_ASKED] or not self._is_held(name)]
-        more = [name for name in sorted(self._code) if is_module(name) and name not in known]
+        # Its libraries look for others beside themselves first, so that one more may be taken for the system's.
+        more = [name for name in sorted(self._code) if name not in known]
         more = [name for name in more if self._differs(name, self._bundled.get(name, ""))]
         if rebuilt:
             other = [name for name in self._unlike_sources(other, unknown=True) if not self._only_says(name)]

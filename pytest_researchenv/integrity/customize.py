@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from pytest_researchenv.integrity._archives import ZIP_ERRORS
 from pytest_researchenv.integrity._metadata import entry_points
+from pytest_researchenv.integrity.fleeting import is_fleeting
 from pytest_researchenv.integrity.frameworks import BACKENDS
 from pytest_researchenv.integrity.layout import Layout
 from pytest_researchenv.integrity.protocol import Entry, Kind, Snapshot
@@ -94,9 +95,10 @@ def _files(snapshot: Snapshot, top: str, folder: str, name: str) -> Iterator[Cus
         entry = snapshot.entry(path)
         if entry is None or _is_in_base(snapshot, path, entry):
             continue
-        if entry.is_folder and path == package:
+        fleeting = entry.kind is Kind.LINK and is_fleeting(snapshot, path)
+        if path == package and (entry.is_folder or fleeting):
             yield Customization(path, f"{path}/__init__.py", folder)
-        elif entry.kind is Kind.FILE and path != package:
+        elif path != package and (entry.kind is Kind.FILE or fleeting):
             yield Customization(path, path, folder)
 
 

@@ -66,6 +66,7 @@ def distributions(task: ProbeTask, snapshot: Snapshot, published: Published = _N
         origins.signs(found),
         loose_signs(task, snapshot, layout, installed),
         startup_signs(task, snapshot, layout, installed=installed, modules=modules, origins=origins),
+        origins.others(found),
     )
     # Links were followed only now. What runs at start may be what the repository imports as well.
     signs = merged((*looked, _unread(installed)))

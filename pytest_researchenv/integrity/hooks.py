@@ -17,6 +17,7 @@ from pytest_researchenv.integrity.blanking import place_of
 from pytest_researchenv.integrity.bytecode import is_cached, is_unchecked
 from pytest_researchenv.integrity.conda import has_condas_python
 from pytest_researchenv.integrity.customize import Customization, customizations
+from pytest_researchenv.integrity.fleeting import is_fleeting
 from pytest_researchenv.integrity.layout import Layout, Pth, layout_of
 from pytest_researchenv.integrity.packages import Packages, Standing
 from pytest_researchenv.integrity.protocol import Entry, Kind, Signs, Snapshot, at_most
@@ -87,6 +88,8 @@ class _Look:
     def preload(self) -> None:
         """A list of libraries that are loaded into every program."""
         entry = self.snapshot.entry(_PRELOAD)
+        if entry is not None and entry.kind is Kind.LINK and is_fleeting(self.snapshot, _PRELOAD):
+            self._found(_PRELOAD, "nothing that is loaded into every program", f"a link to {entry.link}")
         if entry is None or entry.kind is not Kind.FILE or (entry.content is not None and not entry.content.strip()):
             return
         if not self._is_in_base(_PRELOAD, entry):
@@ -116,7 +119,7 @@ class _Look:
             self._found(one.path, "an archive without start-up code", f"it holds {printable(one.archived)}")
         elif not is_listed and not self._is_tracked(one.path):
             entry = self.snapshot.entry(one.source)
-            shown = _shown(entry.text) if entry and entry.kind is Kind.FILE else "a folder"
+            shown = _shown(entry.text) if entry and entry.kind is Kind.FILE else "a folder, or a link to nothing"
             self._found(one.path, "no such module, or one that a distribution lists", shown)
 
     def _cached(self, path: str) -> None:

@@ -11,7 +11,9 @@ from enum import StrEnum
 from typing import final
 
 from pytest_researchenv.integrity._metadata import Direct
+from pytest_researchenv.integrity.fleeting import is_fleeting
 from pytest_researchenv.integrity.protocol import Entry, Kind, Snapshot
+from pytest_researchenv.probes.lookup import printable
 
 
 __all__ = ["Distribution", "Installed", "Style", "is_code", "is_module", "is_program"]
@@ -174,6 +176,9 @@ class Installed:
             return self._beyond(root, self._target(path)) if many else self._single(path)
         if link := self.link_above(path):
             target = self._snapshot.resolved(link)
+            if not target and link not in self._elsewhere and is_fleeting(self._snapshot, link):
+                self._elsewhere[link] = {}
+                self.problems.append(f"{printable(link)} leads somewhere only while a process runs")
             # A whole image is not read because a link leads to its root.
             if target.count("/") > 1 and not any(site.startswith(f"{target}/") for site in self.sites):
                 return self._beyond(target, f"{target}{path.removeprefix(link)}")

@@ -16,6 +16,7 @@ from pathlib import PurePosixPath
 from weakref import WeakKeyDictionary
 
 from pytest_researchenv.integrity.elf import Elf, read_elf
+from pytest_researchenv.integrity.fleeting import is_fleeting
 from pytest_researchenv.integrity.protocol import Entry, Kind, Snapshot
 from pytest_researchenv.integrity.pth import split
 from pytest_researchenv.integrity.pyvenv import is_ambiguous, read_settings
@@ -160,7 +161,9 @@ def _layout(task: ProbeTask, snapshot: Snapshot) -> Layout | NoLayout:
     shown = printable(python)
     entry = snapshot.entry(python)
     if entry is None or entry.kind is not Kind.FILE:
-        return NoLayout(f"the reported interpreter {shown} is no file")
+        reason = f"the reported interpreter {shown} is no file"
+        # Where only a process finds it, a probe could still start whatever is there.
+        return NoLayout(reason, forged=is_fleeting(snapshot, python))
     if entry.head.startswith(b"#!"):
         return NoLayout(f"{shown} is a script: {_first_line(entry)}", forged=True)
     with file_of(task, entry) as file:
@@ -228,14 +231,14 @@ class _Search:
             config="" if settings is None else config,
             user=user,
             overrides=tuple(self._overrides(start, config)),
-            problems=tuple(self._problems),
+            problems=tuple(dict.fromkeys(self._problems)),
         )
 
     # --- the standard library ---
 
     def _settings(self, config: str) -> Mapping[str, str] | None:
         """What `pyvenv.cfg` says; None when there is none."""
-        entry = self._snapshot.entry(config)
+        entry = self._entry(config)
         if entry is None or entry.kind is not Kind.FILE:
             return None
         return read_settings(entry.content or b"")
@@ -319,7 +322,7 @@ class _Search:
 
     def _pth(self, site: str, name: str) -> Pth:
         path = f"{site}/{name}"
-        entry = self._snapshot.entry(path)
+        entry = self._entry(path)
         if entry is None or entry.kind is not Kind.FILE:
             raise FileNotFoundError(path)
         looks = 0
@@ -327,7 +330,7 @@ class _Search:
         def exists(folder: str) -> bool:
             nonlocal looks
             looks += 1
-            return looks <= _MOST_LINES and bool(self._snapshot.resolved(folder))
+            return looks <= _MOST_LINES and self._entry(folder) is not None and bool(self._snapshot.resolved(folder))
 
         folders, imports = split(entry.text, site, exists)
         if looks > _MOST_LINES:
@@ -335,5 +338,12 @@ class _Search:
         return Pth(path, folders, imports, entry.text, entry.sha256, unread=entry.content is None)
 
     def _is(self, path: str, kind: Kind) -> bool:
-        entry = self._snapshot.entry(path)
+        entry = self._entry(path)
         return entry is not None and entry.kind is kind
+
+    def _entry(self, path: str) -> Entry | None:
+        """What a path leads to; what only a process would find there is a problem."""
+        entry = self._snapshot.entry(path)
+        if (entry is None or entry.kind is Kind.LINK) and is_fleeting(self._snapshot, path):
+            self._problems.append(f"{printable(path)} leads somewhere only while a process runs")
+        return entry

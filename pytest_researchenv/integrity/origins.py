@@ -23,12 +23,12 @@ from pytest_researchenv.integrity._metadata import wheel_files
 from pytest_researchenv.integrity.changes import sign_of
 from pytest_researchenv.integrity.comparing import Comparison, Difference
 from pytest_researchenv.integrity.frameworks import Frameworks
-from pytest_researchenv.integrity.installed import Distribution, Installed, Style
+from pytest_researchenv.integrity.installed import Distribution, Installed, Style, is_module
 from pytest_researchenv.integrity.packages import Packages, Standing
 from pytest_researchenv.integrity.protocol import Entry, Signs, Snapshot
 from pytest_researchenv.integrity.published import Unknown
-from pytest_researchenv.integrity.stubs import Satisfied
-from pytest_researchenv.integrity.untracked import PROJECT
+from pytest_researchenv.integrity.stubs import Satisfied, imported_by_distributions
+from pytest_researchenv.integrity.untracked import LEFT, PROJECT
 from pytest_researchenv.integrity.witness import Published
 from pytest_researchenv.model import Finding, Sign
 from pytest_researchenv.probes.lookup import printable
@@ -37,8 +37,6 @@ from pytest_researchenv.probes.protocol import ProbeTask
 
 __all__ = ["Doubt", "Origins"]
 
-#: What a project's authors leave in its folder, and hardly anybody who only wants a module to be found.
-_KEPT = (".git", ".github", ".gitignore", ".hg", "PKG-INFO")
 _REMOTE = frozenset({"ftp", "git", "http", "https", "ssh"})
 _DPKG = "/var/lib/dpkg/info"
 #: Code of a distribution that nobody writes to satisfy an import; detectron2 has 11 MB, a typical library 200 kB.
@@ -123,6 +121,38 @@ class Origins:
         own = self._own_packages(found)
         findings += [Finding(Sign.STUB, name, "a package that its system publishes", why) for name, why in own.items()]
         return Signs((*findings, *self._plugs()), modules={**modules, **own}, remarks=tuple(remarks))
+
+    def others(self, found: Satisfied) -> Signs:
+        """Accuse distributions that the repository does not import itself, and that what it imports may.
+
+        All that an agent installed is asked about, since metadata is no witness of what a distribution needs, and
+        frameworks import much that they do not need. It is asked last, of what is left of the time.
+
+        Args:
+            found: what satisfies the imports of the repository.
+
+        Raises:
+            SandboxError: the engine refuses to read.
+        """
+        first, needed = self._that_matter(found)
+        known = {*first, *needed}
+        findings: list[Finding] = []
+        strange: dict[Distribution, str] = {}
+        for one in self._installed.distributions:
+            if one in known or one.style in (Style.CONDA, Style.DEBIAN) or not self._installed.is_agents(one):
+                continue
+            if self._installed.is_packaged(one):
+                continue
+            said = self._comparison(one).result()
+            if isinstance(said, Difference):
+                findings.append(self._unlike(one, said))
+            elif said is not None and isinstance(why := self._untraceable(one), str) and why:
+                strange[one] = why
+        tops = {name: one for one in strange for path in one.files if (name := _top_module(one, path))}
+        for name in sorted(imported_by_distributions(self._snapshot, self._installed, tops, but=strange)):
+            why = f"{strange[tops[name]]}; other distributions import it"
+            findings.append(Finding(Sign.STUB, f"{tops[name]}", "somebody publishes it", printable(why, 500)))
+        return Signs(tuple(dict.fromkeys(findings)))
 
     def file_doubt(self, one: Distribution, path: str, digest: str) -> Doubt | Unknown | None:
         """Why nobody published a file that a distribution lists; None when somebody did.
@@ -213,9 +243,17 @@ class Origins:
         if self._comparison(one).is_tracked():
             return ""
         known = self._published.offered(one.name)
-        if known is not False:
-            return known if isinstance(known, Unknown) else ""
+        if isinstance(known, Unknown):
+            return known
         why = f"no index has anything of the name {one.name}, and nothing else says where it came from"
+        if known:
+            if (
+                one.style is not Style.WHEEL
+                or one.direct
+                or self._published.offered(one.name, one.version) is not False
+            ):
+                return ""
+            why = f"no index has {one}, and nothing else says where it came from"
         # Some publish on pages of their own (`pip install -f URL`), of which installers leave no note.
         return why if self._comparison(one).size() < _LARGE_BYTES else Unknown(why)
 
@@ -224,7 +262,7 @@ class Origins:
         if one.direct is None:
             return False
         if one.direct.folder:
-            return any(self._snapshot.link(f"{one.direct.folder}/{name}") for name in _KEPT)
+            return any(self._snapshot.link(f"{one.direct.folder}/{name}") for name in LEFT)
         try:
             url = urlsplit(one.direct.url)
         except ValueError:
@@ -312,3 +350,8 @@ def _is_of(path: str, one: Distribution) -> bool:
 
 def _is_wheel(path: str) -> bool:
     return path.endswith(".whl")
+
+
+def _top_module(one: Distribution, path: str) -> str:
+    """The top-level module that a file of a distribution is of; empty of what is none."""
+    return path.removeprefix(f"{one.site}/").partition("/")[0].partition(".")[0] if is_module(path) else ""

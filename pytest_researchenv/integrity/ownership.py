@@ -14,12 +14,13 @@ from typing import final
 
 from pytest_researchenv.integrity._archives import ZIP_ERRORS
 from pytest_researchenv.integrity._metadata import editable_mapping
+from pytest_researchenv.integrity.fleeting import is_fleeting
 from pytest_researchenv.integrity.installed import Distribution, Installed, Style, is_module
 from pytest_researchenv.integrity.layout import Layout
 from pytest_researchenv.integrity.modulefiles import Form, Place, modules_in
 from pytest_researchenv.integrity.packages import Packages, Standing
 from pytest_researchenv.integrity.protocol import Kind, Snapshot
-from pytest_researchenv.integrity.untracked import PROJECT, Untracked
+from pytest_researchenv.integrity.untracked import LEFT, PROJECT, Untracked
 from pytest_researchenv.probes.lookup import printable
 from pytest_researchenv.probes.outside import standard_library
 from pytest_researchenv.probes.protocol import ProbeTask
@@ -196,6 +197,8 @@ class Modules:
         if package is not None:
             return Place(f"{place.path}/__init__.py", place.folder, Form.PACKAGE)
         target = self._snapshot.resolved(place.path)
+        if not target and is_fleeting(self._snapshot, place.path):
+            return place
         inside = modules_in(posixpath.dirname(target), self._snapshot.touched(target), self._layout.version)
         within = inside.get(posixpath.basename(target), ())
         return next((Place(place.path, place.folder, one.form) for one in within if one.form is not Form.LINK), None)
@@ -240,9 +243,15 @@ class Modules:
             return bool(untouched or any(_vouches(one, real) for one in self._installed.owners(real)))
         if real.startswith(f"{self._workdir}/"):
             return self._untracked.explained(real.removeprefix(f"{self._workdir}/"))
-        if real not in self._snapshot.touched(posixpath.dirname(real)) or self._project(real):
+        if real not in self._snapshot.touched(posixpath.dirname(real)) or self._is_of_project(real):
             return True
         return any(one.standing is Standing.GENUINE for one in Packages(self._task, self._snapshot).judged([real]))
+
+    def _is_of_project(self, path: str) -> bool:
+        """Whether a file is in a project that has an author, or is installed as such."""
+        folder = self._project(path)
+        left = bool(folder) and any(self._snapshot.link(f"{folder}/{name}") for name in LEFT)
+        return left or (bool(folder) and any(self._editable(path)))
 
     def _project(self, path: str) -> str:
         """The folder of the project that a file is in; empty when it is in none."""

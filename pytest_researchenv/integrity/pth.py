@@ -27,6 +27,8 @@ EASY_INSTALL = frozenset(
     )
 )
 
+#: What ends a line wherever Python reads a text.
+_NEWLINE = re.compile(r"\r\n|\r|\n")
 #: What setuptools writes for a namespace package, in all its versions: only the package's name and folder differ.
 _NAMESPACE = re.compile(
     r"import sys, types, os;"
@@ -68,7 +70,9 @@ def split(text: str, folder: str, exists: Callable[[str], bool]) -> tuple[tuple[
     """
     lines = _lines(text)
     runs = tuple(line for line in lines if _is_run(line))
-    paths = [line.rstrip() for line in lines if line.strip() and not line.startswith("#") and not _is_run(line)]
+    # A folder's name may hold what ends a line for one reader alone.
+    named = dict.fromkeys((*lines, *_NEWLINE.split(text.removeprefix("\ufeff"))))
+    paths = [line.rstrip() for line in named if line.strip() and not line.startswith("#") and not _is_run(line)]
     added = dict.fromkeys(posixpath.normpath(posixpath.join(folder, path)) for path in paths if "\0" not in path)
     return tuple(path for path in added if exists(path)), runs
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Collection, MutableMapping
 from dataclasses import replace
 from functools import cached_property
@@ -26,6 +27,8 @@ from pytest_researchenv.probes.protocol import ProbeTask
 
 __all__ = ["Reach"]
 
+#: How code asks for what any distribution names as its plugins.
+_ASKING = re.compile(r"\b(?:iter_)?entry_points\b")
 #: Modules that one hook may reach, and files of them that are read for what they import.
 _MOST_MODULES, _MOST_FILES = 60, 1500
 
@@ -63,6 +66,7 @@ class Reach:
         self._origins = origins
         self._remarks = remarks
         self._known: dict[str, Doubt | None] = {}
+        self._asking: set[str] = set()
 
     def doubt(self, names: Collection[str]) -> Doubt | None:
         """Why something that start-up code imports is not what was published."""
@@ -83,6 +87,9 @@ class Reach:
                 return replace(doubt, why=f"it imports {name}: {doubt.why}")
             if len(seen) < _MOST_MODULES:
                 more = self._imports(place) - seen
+                if place.path in self._asking:
+                    why = f"it imports {name}, which asks for entry points, and those may be anybody's"
+                    return Doubt(why, accuses=False)
                 seen |= more
                 waiting.extend(sorted(more))
         return None
@@ -183,6 +190,8 @@ class Reach:
         found: set[str] = set()
         for entry in islice(chain(own, (alone,) if alone else ()), _MOST_FILES):
             found |= imported(entry.text, alone=True)
+            if _ASKING.search(entry.text):
+                self._asking.add(place.path)
         return found
 
 

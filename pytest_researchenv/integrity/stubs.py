@@ -19,7 +19,7 @@ from pytest_researchenv.probes.outside import standard_library
 from pytest_researchenv.probes.protocol import ProbeTask
 
 
-__all__ = ["Satisfied", "satisfied", "stub_signs"]
+__all__ = ["Satisfied", "imported_by_distributions", "satisfied", "stub_signs"]
 
 #: Modules of the standard library that are no part of any program, and whose names people give to files of their own.
 _BYSTANDERS = frozenset({"antigravity", "idlelib", "lib2to3", "test", "this", "turtledemo", "turtle"})
@@ -186,9 +186,31 @@ def _imported_by_others(
 ) -> dict[str, str]:
     """Modules in site folders that nobody has, and that the code of a distribution imports."""
     strays = {name: why for name, why in modules.strays().items() if name not in known and name not in _HOOKS}
-    imported: set[str] = set()
-    for site in installed.sites if strays else ():
-        for entry in snapshot.tree(site, lambda path: path.endswith(".py") and bool(installed.owners(path))):
-            for match in _IMPORT.finditer(entry.content or b""):
-                imported.update(re.findall(r"(?:^|,)\s*(\w+)", (match[1] or match[2]).decode(errors="replace")))
+    imported = imported_by_distributions(snapshot, installed, strays)
     return {name: f"{why}, and which distributions import" for name, why in strays.items() if name in imported}
+
+
+def imported_by_distributions(
+    snapshot: Snapshot, installed: Installed, names: Collection[str], but: Collection[Distribution] = ()
+) -> frozenset[str]:
+    """Which of some names the code of distributions imports.
+
+    Args:
+        snapshot: the frozen image.
+        installed: what is installed.
+        names: top-level modules; without any nothing is read.
+        but: distributions whose code does not count.
+
+    Raises:
+        SandboxError: the engine refuses to read.
+    """
+    imported: set[str] = set()
+
+    def counts(path: str) -> bool:
+        return path.endswith(".py") and any(one not in but for one in installed.owners(path))
+
+    for site in installed.sites if names else ():
+        for entry in snapshot.tree(site, counts):
+            for match in _IMPORT.finditer((counts(entry.path) and entry.content) or b""):
+                imported.update(re.findall(r"(?:^|,)\s*(\w+)", (match[1] or match[2]).decode(errors="replace")))
+    return frozenset(imported.intersection(names))

@@ -57,6 +57,8 @@ _CORE = frozenset(
         *("libffi.so.6", "libffi.so.7", "libffi.so.8", "liblzma.so.5", "libbz2.so.1.0", "libuuid.so.1"),
     )
 )
+#: What OpenSSL loads by its name alone.
+_OPENSSL = re.compile(r".*/(?:engines-[\d.]+|ossl-modules)/[^/]*\.so", re.DOTALL)
 _NAME_SERVICE = re.compile(r"libnss_\w+\.so\.2")
 
 
@@ -129,10 +131,15 @@ class _Look:
             if judged.standing is Standing.CHANGED:
                 self._found(path, f"the file of {judged.owner}", "its content differs")
             elif judged.standing is Standing.REPLACED:
-                before = self.snapshot.base(path)
-                # Files that no package has, such as what was put into the base image by hand, are upgraded by hand.
-                if before is not None and before.path != path:
-                    self._chosen(path, f"a link to {before.path}", "a file with other content")
+                self._replaced(path)
+            elif judged.standing is Standing.UNOWNED and _OPENSSL.fullmatch(path):
+                self._found(path, "what a package of OpenSSL has", "a library that its configuration loads by name")
+
+    def _replaced(self, path: str) -> None:
+        before = self.snapshot.base(path)
+        # Files that no package has, such as what was put into the base image by hand, are upgraded by hand.
+        if before is not None and before.path != path:
+            self._chosen(path, f"a link to {before.path}", "a file with other content")
 
     def _places(self) -> list[str]:
         return sorted({self.snapshot.resolved(folder) or folder for folder in _FOLDERS})

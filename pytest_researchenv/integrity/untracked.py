@@ -10,16 +10,21 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import final
 
+from pytest_researchenv.integrity.fleeting import is_fleeting
 from pytest_researchenv.integrity.installed import is_module
 from pytest_researchenv.integrity.protocol import Kind, Snapshot
 from pytest_researchenv.probes.imports import EXCLUDED
 from pytest_researchenv.probes.protocol import ProbeTask
 
 
-__all__ = ["PROJECT", "Offer", "Untracked"]
+__all__ = ["LEFT", "PROJECT", "Offer", "Untracked"]
 
 #: What a project has at its top: it is built from there, or was checked out.
 PROJECT = ("pyproject.toml", "setup.py", "setup.cfg", ".git", "PKG-INFO")
+#: What a project's authors leave in its folder, and hardly anybody who only wants a module to be found.
+LEFT = (".git", ".github", ".gitignore", ".hg", "PKG-INFO")
+#: Folders of an environment in which there may be modules.
+_OF_ENVIRONMENTS = ("bin/", "conda-meta/", "envs/", "include/", "lib/", "lib64/", "pkgs/", "share/")
 
 #: Names of files that build steps write.
 _GENERATED = re.compile(r"(?:_*(?:git_?)?version(?:_info)?_*|_*build_(?:info|config)_*|__config__)\.py")
@@ -49,8 +54,9 @@ _NATIVE = (
         ".pyx",
         ".pyx.in",
         ".rs",
+        ".zig",
     ),
-    ".gitmodules",
+    *("CMakeLists.txt", "meson.build", ".gitmodules"),
 )
 _PLACEHOLDER = ".__path_hook__"
 #: Paths that are looked at for whether they are links; only what has the name of a module is.
@@ -103,7 +109,8 @@ class Untracked:
         package = posixpath.dirname(path) if posixpath.basename(path).startswith("__init__.") else path
         if path in self._tracked or package in self._folders:
             return True
-        return path.endswith(".so") or self._is_generated(path) or self._is_elsewhere(path)
+        built = path.endswith(".so") and self.builds
+        return built or self._is_generated(path) or self._is_elsewhere(path)
 
     def offers(self) -> Iterator[tuple[str, str, Offer]]:
         """Each folder, name and thing that an import of that name leads to there; nothing that is explained."""
@@ -149,19 +156,24 @@ class Untracked:
 
     @cached_property
     def _environments(self) -> tuple[str, ...]:
-        """Folders of virtual environments and conda's, in the repository."""
+        """Folders of virtual environments and conda's, in the repository, in which no module is the repository's."""
         marks = ("pyvenv.cfg", "conda-meta/history")
         return tuple(
-            f"{path.removesuffix(mark)}" for path in self._touched for mark in marks if path.endswith(f"/{mark}")
+            f"{path.removesuffix(mark)}{folder}"
+            for path in self._touched
+            for mark in marks
+            if path.endswith(f"/{mark}")
+            for folder in _OF_ENVIRONMENTS
         )
 
     @cached_property
     def _projects(self) -> frozenset[str]:
         """Folders of projects that are no part of the tracked tree."""
-        found = {
-            posixpath.dirname(path) for path in self._touched - self._tracked if posixpath.basename(path) in PROJECT
-        }
-        return frozenset(folder for folder in found if folder and folder not in self._folders)
+        made, left = (
+            {posixpath.dirname(path) for path in self._touched - self._tracked if posixpath.basename(path) in names}
+            for names in (PROJECT, LEFT)
+        )
+        return frozenset(folder for folder in made & left if folder and folder not in self._folders)
 
     def _is_elsewhere(self, path: str) -> bool:
         """Whether a path is in an environment or a project of its own."""
@@ -230,6 +242,8 @@ class Untracked:
         if entry is None or entry.kind is not Kind.LINK:
             return False
         target = self._snapshot.resolved(entry.path)
+        if not target:
+            return is_fleeting(self._snapshot, entry.path)
         inside = target == self.workdir or target.startswith(f"{self.workdir}/")
         return not inside and self._snapshot.entry(f"{target}/__init__.py") is not None
 

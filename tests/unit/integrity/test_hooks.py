@@ -103,6 +103,16 @@ def test_what_is_blanked_is_named_without_links() -> None:
     assert signs(moved, base=nodes).blanked == {"/real/ld.so.preload": ""}
 
 
+@pytest.mark.parametrize("path", ["/etc/ld.so.preload", f"{SITE}/sitecustomize.py", f"{SITE}/sitecustomize"])
+def test_a_link_that_only_a_process_can_follow_is_a_hook(path: str) -> None:
+    """What it leads to is nowhere to be seen. One that leads nowhere is nothing."""
+    seen = signs({path: Link("/proc/self/root/opt/hook")})
+
+    assert found(seen) == [path]
+    assert seen.blanked == {path: ""}
+    assert found(signs({path: Link("/opt/hook")})) == []
+
+
 # --- modules that Python imports --------------------------------------------------------------------------
 
 

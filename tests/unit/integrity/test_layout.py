@@ -77,6 +77,46 @@ def test_a_copied_interpreter_is_found_by_its_configuration() -> None:
     assert found.base_prefix == "/usr"
 
 
+@pytest.mark.parametrize("end", ["\f", "\r", "\x1e", "\x85", "\u2028"])
+def test_a_line_that_only_some_readers_end_is_a_problem(end: str) -> None:
+    """Python's search for its library and `site` end lines in other places, so that each may see a home of its own."""
+    config = f"x = 1{end}home = /usr/bin\nhome = /opt/evil/bin\n"
+
+    assert layout({**VENV, "/opt/venv/pyvenv.cfg": config}, "/opt/venv/bin/python").overrides
+    config = "home = /usr/bin\r\nversion = 3.11.2\r\n"
+    assert not layout({**VENV, "/opt/venv/pyvenv.cfg": config}, "/opt/venv/bin/python").problems
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        {"/opt/venv/pyvenv.cfg": "home = /proc/self/root/opt/evil/bin\n"},
+        {"/opt/venv/pyvenv.cfg": Link("/proc/1/root/opt/evil.cfg")},
+        {f"{SITE}/x.pth": "/proc/self/root/opt/evil\n"},
+        {f"{SITE}/x.pth": "/opt/far\n", "/opt/far": Link("/proc/self/cwd")},
+        {f"{SITE}/x.pth": Link("/dev/fd/3")},
+        {"/usr/lib/python311.zip": Link("/sys/x")},
+    ],
+)
+def test_a_way_through_the_kernels_folders_is_a_problem(nodes: Nodes) -> None:
+    """From outside it leads nowhere, and in a process anywhere."""
+    assert layout({**VENV, **nodes}, "/opt/venv/bin/python").problems
+
+
+def test_an_interpreter_that_only_a_process_finds_is_forged() -> None:
+    """A probe could start it, and nobody has seen it. One that is nowhere cannot be started."""
+    assert no_layout({}, "/proc/self/root/usr/bin/python3").forged
+    assert no_layout({"/opt/x/python": Link("/dev/fd/3")}).forged
+    assert not no_layout({"/opt/x/python": Link("/opt/gone")}).forged
+
+
+def test_a_way_that_leads_nowhere_is_none() -> None:
+    """Folders are removed, and path lines stay."""
+    nodes: Nodes = {f"{SITE}/x.pth": "/opt/gone\n", f"{SITE}/y.pth": Link("/opt/gone.pth")}
+
+    assert not layout({**VENV, **nodes}, "/opt/venv/bin/python").problems
+
+
 CONDA: Nodes = {
     "/opt/conda/bin/python": Link("python3.12"),
     "/opt/conda/bin/python3.12": python_elf("3.12"),

@@ -59,11 +59,16 @@ def test_what_was_published_raises_nothing(tmp_path: Path) -> None:
         ({"dep/core.py": "B = 42\n"}, "other files: dep/core.py"),
         ({"dep/extra.py": ""}, "more files: dep/extra.py"),
         ({"dep/core.so": native()}, "more files: dep/core.so"),
+        ({"dep/libstdc++.so.6": native()}, "more files: dep/libstdc++.so.6"),
+        ({"dep/bin/helper": "x"}, "other files: dep/bin/helper"),
     ],
 )
 def test_a_rewritten_record_hides_nothing(tmp_path: Path, change: dict[str, str], words: str) -> None:
     """The record fits what is there, and the index knows better."""
-    signs = audited(tmp_path, distribution(SITE, "dep", {**FILES, **change}), tracked=USES, published=wheel(FILES))
+    published = {**FILES, "dep/bin/helper": "published"}
+    installed = distribution(SITE, "dep", {**published, **change})
+
+    signs = audited(tmp_path, installed, tracked=USES, published=wheel(published))
 
     assert kinds(signs) == {Sign.DISTRIBUTION}
     assert signs.findings[0].observed == words
@@ -204,6 +209,42 @@ def test_what_a_framework_needs_is_compared_too(tmp_path: Path) -> None:
     signs = audited(tmp_path, installed, frameworks=("torch",), published=index)
 
     assert [(finding.kind, finding.field) for finding in signs.findings] == [(Sign.DISTRIBUTION, "dep 1.0")]
+
+
+@pytest.mark.parametrize("needs", ["Requires-Dist: other\n", ""])
+def test_what_nothing_says_that_it_is_needed_is_compared_too(tmp_path: Path, needs: str) -> None:
+    """Metadata is no witness of what code imports, and frameworks import much that they can do without."""
+    installed: Nodes = {
+        **distribution(SITE, "dep", FILES),
+        **distribution(SITE, "middle", {"middle.py": ""}),
+        **distribution(SITE, "other", {"other.py": "import os\n"}),
+        f"{SITE}/middle-1.0.dist-info/METADATA": f"Name: middle\nVersion: 1.0\n{needs}",
+    }
+    index = Index(wheels={**wheel(FILES).wheels, **wheel({"other.py": ""}, "other").wheels}, names=("middle",))
+
+    signs = audited(tmp_path, installed, tracked=USES, published=index)
+
+    assert [finding.field for finding in signs.findings if finding.kind is Sign.DISTRIBUTION] == ["other 1.0"]
+
+
+@pytest.mark.parametrize(("importing", "told"), [("import numpy as np\n", True), ("A = 1\n", False)])
+def test_what_nobody_publishes_and_distributions_import(tmp_path: Path, importing: str, *, told: bool) -> None:
+    """It stands in for what they can do without; what only its own author imports is nobody's business."""
+    files = {**FILES, "dep/core.py": importing}
+    own = distribution(SITE, "own", {"numpy/__init__.py": "import numpy.part\n", "numpy/part.py": ""})
+
+    signs = audited(tmp_path, {**distribution(SITE, "dep", files), **own}, tracked=USES, published=wheel(files))
+
+    assert kinds(signs) == ({Sign.STUB} if told else set())
+
+
+@pytest.mark.parametrize("version", ["1.1", "1.0+local"])
+def test_a_version_that_nobody_publishes(tmp_path: Path, version: str) -> None:
+    """The name alone is no origin."""
+    signs = audited(tmp_path, distribution(SITE, "dep", FILES, version), tracked=USES, published=Index(names=("dep",)))
+
+    assert kinds(signs) == {Sign.STUB}
+    assert list(signs.modules) == ["dep"]
 
 
 def test_what_is_not_known_is_a_remark(tmp_path: Path) -> None:

@@ -92,6 +92,16 @@ def test_many_other_files_hide_none(tmp_path: Path) -> None:
     assert hooks(signs) == [PTH]
 
 
+@pytest.mark.parametrize("call", ["metadata.entry_points()", "pkg_resources.iter_entry_points('tidy')"])
+def test_what_runs_the_plugins_of_others_is_taken_out_and_held_against_nobody(tmp_path: Path, call: str) -> None:
+    """It was published, and what it runs may be anybody's."""
+    files = {**FILES, "tidy/more.py": f"for point in {call}: point.load()\n"}
+    signs = audited(tmp_path, distribution(SITE, "tidy", files), published=wheels(tidy=files))
+
+    assert (signs.findings, signs.blanked) == ((), {PTH: ""})
+    assert "entry points" in signs.remarks[0]
+
+
 def test_a_version_that_no_index_has_is_a_hook(tmp_path: Path) -> None:
     """Its name alone is no witness."""
     signs = audited(tmp_path, distribution(SITE, "tidy", FILES, "2.0"), published=Index(names=("tidy",)))

@@ -105,6 +105,10 @@ def test_nothing_lies_where_finders_have_a_placeholder(tmp_path: Path) -> None:
         {f"{SITE}/x.pth": "/opt/stubs\n", "/opt/stubs/dep": Link("../x"), "/opt/x/__init__.py": ""},
         {f"{SITE}/x.pth": "/opt/stubs\n", "/opt/stubs/dep": "no module", "/opt/stubs/dep.py": ""},
         {f"{SITE}/x.pth": "../../../../stubs\n", "/opt/stubs/dep.py": ""},
+        {f"{SITE}/x.pth": "/opt/stubs\n", "/opt/stubs/dep.py": "", "/opt/stubs/setup.py": ""},
+        {f"{SITE}/x.pth": "/opt/form\ffeed\n", "/opt/form\ffeed/dep.py": ""},
+        {f"{SITE}/dep": Link("/proc/self/root/opt/dep"), "/opt/dep/__init__.py": ""},
+        {f"{SITE}/dep": Link("/opt/far"), "/opt/far": Link("/dev/fd/3"), **distribution(SITE, "dep", {})},
         {f"{SITE}/x.pth": "/opt/s.zip\n", "/opt/s.zip": egg(dep="")},
         {f"{SITE}/x.pth": "/opt/notes\n", "/opt/notes": b"#!/bin/sh\n" + egg(dep="")},
         {f"{SITE}/__editable___dep_finder.py": "MAPPING = {'dep': '/opt/s/dep'}\n", "/opt/s/dep/__init__.py": ""},
@@ -127,12 +131,12 @@ def test_what_satisfies_an_import_is_somebodys(tmp_path: Path, nodes: Nodes) -> 
         distribution(SITE, "dep", {"dep.py": ""}),
         distribution(SITE, "dep", {"dep/part.py": ""}),
         {**distribution(SITE, "one", {"dep/one.py": ""}), **distribution(SITE, "two", {"dep/two.py": ""})},
-        {f"{SITE}/x.pth": "/opt/dep\n", "/opt/dep/dep.py": "", "/opt/dep/setup.py": ""},
+        {f"{SITE}/x.pth": "/opt/dep\n", "/opt/dep/dep.py": "", "/opt/dep/setup.py": ""} | {"/opt/dep/.gitignore": ""},
         {f"{SITE}/x.pth": "/opt/dep/src\n", "/opt/dep/src/dep.py": "", "/opt/dep/.git/config": ""},
         {f"{SITE}/x.pth": f"{WORKDIR}/third_party/dep\n", f"{WORKDIR}/third_party/dep/dep.py": ""}
-        | {f"{WORKDIR}/third_party/dep/pyproject.toml": ""},
+        | {f"{WORKDIR}/third_party/dep/pyproject.toml": "", f"{WORKDIR}/third_party/dep/.gitignore": ""},
         {f"{SITE}/__editable___dep_finder.py": "MAPPING: dict = {'dep': '/opt/d/src/dep'}\n"}
-        | {"/opt/d/src/dep/__init__.py": "", "/opt/d/pyproject.toml": ""},
+        | {"/opt/d/src/dep/__init__.py": "", "/opt/d/pyproject.toml": "", "/opt/d/.github/x.yml": ""},
         {f"{SITE}/dep-1.0-py3.11.egg": egg(dep="", **ABOUT), f"{SITE}/easy-install.pth": "./dep-1.0-py3.11.egg\n"},
         {f"{SITE}/dep-1.0-py3.11.egg/dep.py": "", f"{SITE}/easy-install.pth": "./dep-1.0-py3.11.egg\n"}
         | {f"{SITE}/dep-1.0-py3.11.egg/EGG-INFO/PKG-INFO": "Name: dep\nVersion: 1.0\n"},
@@ -228,6 +232,8 @@ def test_what_only_a_distribution_imports_is_somebodys_too(tmp_path: Path, sourc
         ("check_env.py", False),
         ("dep.so", True),
         ("json.so", True),
+        ("dep/pyvenv.cfg", True),
+        ("dep/setup.cfg", True),
         ("dep_pb2.py", False),
         ("dep_pb2.pyc", True),
         ("_version.py", False),
@@ -249,7 +255,8 @@ def test_untracked_files_that_stand_for_a_module_are_told(tmp_path: Path, path: 
         "pkg/__init__.py": "import json\n",
         "dep.proto": "",
     }
-    more = {"env/lib/json.py": ["env/pyvenv.cfg"], "dep/pyproject.toml": ["dep/dep.py", "dep/__init__.py"]}
+    more = {"env/lib/json.py": ["env/pyvenv.cfg"], "dep/pyproject.toml": ["dep/.gitignore", "dep/__init__.py"]}
+    more |= {path: ["dep/__init__.py"] for path in ("dep/pyvenv.cfg", "dep/setup.cfg")}
     beside = {f"{WORKDIR}/{name}": "" for name in more.get(path, [])}
     nodes: Nodes = {**installed, **beside, f"{WORKDIR}/{path}": native() if path.endswith(".so") else ""}
 
@@ -264,6 +271,7 @@ def test_untracked_files_that_stand_for_a_module_are_told(tmp_path: Path, path: 
         ({"wandb/run/files/model.py": ""}, False),
         ({"torch": Link("/opt/torch"), "/opt/torch/__init__.py": ""}, True),
         ({"torch": Link("/opt/nowhere")}, False),
+        ({"torch": Link("/proc/self/root/opt/torch"), "/opt/torch/__init__.py": ""}, True),
         ({"torch": Link("data"), "data/__init__.py": ""}, False),
         ({"utils/__init__.py": ""}, True),
         ({"utils.cpython-311-x86_64-linux-gnu.so": native()}, True),
@@ -301,9 +309,18 @@ def test_what_a_repository_compiles_goes_before_its_sources(tmp_path: Path, setu
     assert audited(tmp_path, nodes, tracked={"utils.py": "", "setup.py": setup}).findings == ()
 
 
+@pytest.mark.parametrize("source", ["src/dep.cc", "setup.py", "CMakeLists.txt", ".gitmodules"])
+def test_what_is_compiled_may_come_of_any_source(tmp_path: Path, source: str) -> None:
+    """Which of them, nobody can tell."""
+    tracked = {"run.py": "import dep\n", source: "cythonize"}
+
+    assert audited(tmp_path, {f"{WORKDIR}/dep.so": native()}, tracked=tracked).findings == ()
+
+
 def test_the_repositorys_own_modules_are_its_own(tmp_path: Path) -> None:
     """By an editable install, by a path line, through a finder, through links: whatever leads there."""
-    tracked = {"src/own/__init__.py": "import own, made\n", "setup.py": "", "src/made/core.py": ""}
+    tracked = {"src/own/__init__.py": "import own, made\n", "setup.py": ""}
+    tracked |= {"src/made/core.py": "", "src/made/core.c": ""}
     nodes: Nodes = {
         f"{SITE}/own.pth": f"{WORKDIR}/build/links\n",
         f"{WORKDIR}/build/links/own/__init__.py": Link(f"{WORKDIR}/src/own/__init__.py"),

@@ -107,6 +107,12 @@ def test_a_changed_file(path: str) -> None:
     assert path in fields({path: EVIL, **gone})
 
 
+@pytest.mark.parametrize("name", ["ossl-modules/forged.so", "engines-3/forged.so", "engines-1.1/forged.so"])
+def test_a_library_that_openssl_loads_by_its_name(name: str) -> None:
+    """No package has it; one line of configuration is enough."""
+    assert fields({f"{LIB}/{name}": EVIL}) == [f"{LIB}/{name}"]
+
+
 @pytest.mark.parametrize("path", ["/usr/bin/htop", "/usr/bin/git", f"{LIB}/libnl.so.3"])
 def test_a_file_of_a_package_that_came_later(path: str) -> None:
     """It is compared with what dpkg recorded then."""

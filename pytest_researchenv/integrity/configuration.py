@@ -1,0 +1,68 @@
+"""Configuration by which a library of the system loads code: OpenSSL's, which every `import hashlib` reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from pytest_researchenv.integrity.blanking import place_of
+from pytest_researchenv.integrity.fleeting import is_fleeting
+from pytest_researchenv.integrity.layout import Layout, layout_of
+from pytest_researchenv.integrity.packages import Packages, Standing
+from pytest_researchenv.integrity.protocol import Entry, Kind, Signs, Snapshot
+from pytest_researchenv.model import Finding, Sign
+from pytest_researchenv.probes.lookup import printable
+from pytest_researchenv.probes.protocol import ProbeTask
+
+
+__all__ = ["configuration"]
+
+#: Where OpenSSL is configured: Debian's, what was built from sources, and Red Hat's; in a prefix, conda's.
+_FOLDERS = ("/usr/lib/ssl", "/etc/ssl", "/usr/local/ssl", "/etc/pki/tls")
+_FILE = "openssl.cnf"
+#: What has it load a library: of a provider, and of an engine; or read more of such files.
+_LOADING = re.compile(
+    r"^[ \t]*(?:[\w.-]+::)?(module|dynamic_path|SO_PATH|\.include)\b[ \t]*=?[ \t]*(.*?)[ \t]*$", re.MULTILINE
+)
+
+
+def configuration(task: ProbeTask, snapshot: Snapshot) -> Signs:
+    """Look for configuration that has libraries of nobody's loaded, and put the base image's in its place.
+
+    Raises:
+        SandboxError: the engine refuses to read.
+    """
+    findings, blanked = [], {}
+    for path in _paths(task, snapshot):
+        entry, before = snapshot.entry(path), snapshot.base(path)
+        if entry is None or (before is not None and before.sha256 == entry.sha256 != ""):
+            continue
+        if (why := _doubt(task, snapshot, path, entry)) and (place := place_of(snapshot, path)):
+            wanted = "a configuration that loads what the system has"
+            findings.append(Finding(Sign.HOOK, printable(path), wanted, printable(why)))
+            blanked[place] = before.text if before is not None and before.kind is Kind.FILE else ""
+    return Signs(tuple(findings), blanked)
+
+
+def _paths(task: ProbeTask, snapshot: Snapshot) -> Iterator[str]:
+    layout = layout_of(task, snapshot)
+    prefixes = (layout.prefix, layout.base_prefix) if isinstance(layout, Layout) else ()
+    folders = dict.fromkeys((*_FOLDERS, *(f"{prefix}/ssl" for prefix in prefixes)))
+    # Debian has a link in one of them to another.
+    yield from dict.fromkeys(snapshot.resolved(path) or path for path in (f"{folder}/{_FILE}" for folder in folders))
+
+
+def _doubt(task: ProbeTask, snapshot: Snapshot, path: str, entry: Entry) -> str:
+    """What is loaded that is nobody's; empty when nothing is."""
+    if entry.kind is Kind.LINK and is_fleeting(snapshot, path):
+        return f"a link to {entry.link}"
+    if entry.kind is not Kind.FILE:
+        return ""
+    if entry.content is None:
+        return "more bytes than a configuration has"
+    for key, value in _LOADING.findall(entry.text):
+        library = snapshot.resolved(value) if value.startswith("/") else ""
+        judged = next(Packages(task, snapshot).judged([library]), None) if library else None
+        if judged is None or judged.standing is not Standing.GENUINE:
+            return f"{key} = {value}"
+    return ""
