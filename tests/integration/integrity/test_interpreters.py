@@ -132,10 +132,11 @@ TRICKS = {
         python3 -m venv --without-pip /opt/home
         mkdir -p /opt/other/lib /opt/other/bin
         cp -r /usr/lib/python3.11 /opt/other/lib/
+        echo x=1 >>/opt/other/lib/python3.11/json/__init__.py
         sed -i 's|^home = .*|home = /opt/other/bin|' /opt/home/pyvenv.cfg
         """,
         Sign.INTERPRETER,
-        "/opt/other",
+        "/opt/other/lib/python3.11/json/__init__.py",
         python="/opt/home/bin/python",
     ),
     "path file": _Trick(
@@ -347,7 +348,11 @@ def test_an_honest_interpreter_raises_no_sign(python: str, honest: _Built) -> No
     """And where it looks for modules is what it says itself."""
     paths = [json.loads(line.removeprefix("path:")) for line in honest.printed.splitlines() if line.startswith("path:")]
 
-    assert honest.audited(python) == Signs()
+    signs = honest.audited(python)
+
+    # Of a copy that nobody owns, bytecode cannot be told from forged one, and no probe runs it.
+    assert all(path.endswith("/__pycache__") or "/__pycache__/" in path for path in signs.blanked)
+    assert replace(signs, blanked={}) == Signs()
     assert list(honest.layout(python).path) == paths[list(HONEST).index(python)]
 
 
