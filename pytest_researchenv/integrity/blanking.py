@@ -5,9 +5,11 @@ from __future__ import annotations
 import posixpath
 
 from pytest_researchenv.integrity.protocol import Snapshot
+from pytest_researchenv.model import Finding, Sign
+from pytest_researchenv.probes.lookup import printable
 
 
-__all__ = ["place_of"]
+__all__ = ["place_of", "without_place"]
 
 
 def place_of(snapshot: Snapshot, path: str) -> str:
@@ -18,3 +20,9 @@ def place_of(snapshot: Snapshot, path: str) -> str:
     """
     real = posixpath.join(snapshot.resolved(posixpath.dirname(path)), posixpath.basename(path))
     return "" if any("\ud800" <= letter <= "\udfff" for letter in real) else real
+
+
+def without_place(path: str) -> Finding:
+    """What is said of start-up code that `place_of` has no place for."""
+    why = "a start-up hook whose name no record can hold, so that nothing can stand in its place"
+    return Finding(Sign.UNREADABLE, printable(path), "start-up code that can be told", why)

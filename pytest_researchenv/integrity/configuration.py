@@ -9,7 +9,7 @@ from pytest_researchenv.integrity.blanking import place_of
 from pytest_researchenv.integrity.fleeting import is_fleeting
 from pytest_researchenv.integrity.layout import Layout, layout_of
 from pytest_researchenv.integrity.packages import Packages, Standing
-from pytest_researchenv.integrity.protocol import Entry, Kind, Signs, Snapshot
+from pytest_researchenv.integrity.protocol import Entry, Kind, Signs, Snapshot, is_in_base
 from pytest_researchenv.model import Finding, Sign
 from pytest_researchenv.probes.lookup import printable
 from pytest_researchenv.probes.protocol import ProbeTask
@@ -34,12 +34,13 @@ def configuration(task: ProbeTask, snapshot: Snapshot) -> Signs:
     """
     findings, blanked = [], {}
     for path in _paths(task, snapshot):
-        entry, before = snapshot.entry(path), snapshot.base(path)
-        if entry is None or (before is not None and before.sha256 == entry.sha256 != ""):
+        entry = snapshot.entry(path)
+        if entry is None or is_in_base(snapshot, path, entry.sha256):
             continue
         if (why := _doubt(task, snapshot, path, entry)) and (place := place_of(snapshot, path)):
             wanted = "a configuration that loads what the system has"
             findings.append(Finding(Sign.HOOK, printable(path), wanted, printable(why)))
+            before = snapshot.base(path)
             blanked[place] = before.text if before is not None and before.kind is Kind.FILE else ""
     return Signs(tuple(findings), blanked)
 

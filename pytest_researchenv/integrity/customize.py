@@ -12,7 +12,7 @@ from pytest_researchenv.integrity._metadata import entry_points
 from pytest_researchenv.integrity.fleeting import is_fleeting
 from pytest_researchenv.integrity.frameworks import BACKENDS
 from pytest_researchenv.integrity.layout import Layout
-from pytest_researchenv.integrity.protocol import Entry, Kind, Snapshot
+from pytest_researchenv.integrity.protocol import Entry, Kind, Snapshot, is_in_base
 from pytest_researchenv.integrity.raw import file_of
 from pytest_researchenv.probes.protocol import ProbeTask
 
@@ -93,7 +93,7 @@ def _files(snapshot: Snapshot, top: str, folder: str, name: str) -> Iterator[Cus
             found.add(package)
     for path in sorted(found):
         entry = snapshot.entry(path)
-        if entry is None or _is_in_base(snapshot, path, entry):
+        if entry is None or is_in_base(snapshot, path, entry.sha256):
             continue
         fleeting = entry.kind is Kind.LINK and is_fleeting(snapshot, path)
         if path == package and (entry.is_folder or fleeting):
@@ -102,14 +102,9 @@ def _files(snapshot: Snapshot, top: str, folder: str, name: str) -> Iterator[Cus
             yield Customization(path, path, folder)
 
 
-def _is_in_base(snapshot: Snapshot, path: str, entry: Entry) -> bool:
-    before = snapshot.base(path)
-    return before is not None and before.sha256 == entry.sha256 != ""
-
-
 def _archived(task: ProbeTask, snapshot: Snapshot, entry: Entry, names: list[str]) -> Iterator[Customization]:
     """An archive on the path, as an egg is, with such a module in it."""
-    if _is_in_base(snapshot, entry.path, entry):
+    if is_in_base(snapshot, entry.path, entry.sha256):
         return
     held = f"{entry.size} bytes, too many to be searched"
     if entry.size <= _LARGEST_ARCHIVE:

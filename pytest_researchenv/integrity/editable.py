@@ -134,16 +134,8 @@ _ATTRIBUTES = frozenset(
             "path_hooks",
             "removeprefix",
         ),
-        *(
-            "removesuffix",
-            "replace",
-            "rpartition",
-            "split",
-            "startswith",
-            "stem",
-            "strip",
-            "submodule_search_locations",
-        ),
+        *("removesuffix", "replace", "rpartition", "split", "startswith", "stem", "strip"),
+        "submodule_search_locations",
         *("suffix", "values", "with_name", "with_suffix"),
     )
 )

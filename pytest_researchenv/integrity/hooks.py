@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from itertools import groupby, islice, repeat
 from typing import final
 
-from pytest_researchenv.integrity.blanking import place_of
+from pytest_researchenv.integrity.blanking import place_of, without_place
 from pytest_researchenv.integrity.bytecode import is_cached, is_unchecked
 from pytest_researchenv.integrity.conda import has_condas_python
 from pytest_researchenv.integrity.customize import Customization, customizations
 from pytest_researchenv.integrity.fleeting import is_fleeting
 from pytest_researchenv.integrity.layout import Layout, Pth, layout_of
 from pytest_researchenv.integrity.packages import Packages, Standing
-from pytest_researchenv.integrity.protocol import Entry, Kind, Signs, Snapshot, at_most
+from pytest_researchenv.integrity.protocol import Entry, Kind, Signs, Snapshot, at_most, is_in_base
 from pytest_researchenv.integrity.pth import EASY_INSTALL, STARTS_SINCE, namespace, paths_only
 from pytest_researchenv.integrity.recorded import recorded
 from pytest_researchenv.integrity.virtualenv import KNOWN, PTH, is_known_line, suspicion
@@ -92,7 +92,7 @@ class _Look:
             self._found(_PRELOAD, "nothing that is loaded into every program", f"a link to {entry.link}")
         if entry is None or entry.kind is not Kind.FILE or (entry.content is not None and not entry.content.strip()):
             return
-        if not self._is_in_base(_PRELOAD, entry):
+        if not is_in_base(self.snapshot, _PRELOAD, entry.sha256):
             self._found(_PRELOAD, "nothing that is loaded into every program", _shown(entry.text))
 
     # --- modules that are imported at start ---
@@ -135,7 +135,7 @@ class _Look:
     def pths(self, layout: Layout) -> None:
         """Lines of `.pth` files that run, and that no distribution lists."""
         running = [pth for pth in layout.pths if pth.unread or not set(pth.imports).issubset(EASY_INSTALL)]
-        running = [pth for pth in running if not self._is_in_base(pth.path, self.snapshot.entry(pth.path))]
+        running = [pth for pth in running if not is_in_base(self.snapshot, pth.path, pth.sha256)]
         genuine = self._genuine(pth.path for pth in running)
         for site in layout.sites:
             own = {pth.path: pth for pth in running if posixpath.dirname(pth.path) == site}
@@ -231,10 +231,6 @@ class _Look:
 
     # --- whose it is ---
 
-    def _is_in_base(self, path: str, entry: Entry | None) -> bool:
-        before = self.snapshot.base(path)
-        return entry is not None and before is not None and before.sha256 == entry.sha256 != ""
-
     def _genuine(self, paths: Iterable[str]) -> Mapping[str, bool]:
         """Which of some files a package of the system has as they are → whether an agent may have made that package."""
         real = {path: entry.path for path in paths if (entry := self.snapshot.entry(path))}
@@ -277,9 +273,7 @@ class _Look:
         if real := place_of(self.snapshot, path):
             self.blanked[real] = text
         else:
-            self._unreadable(
-                path, "a start-up hook whose name no record can hold, so that nothing can stand in its place"
-            )
+            self.unreadable.append(without_place(path))
 
     def _unreadable(self, path: str, why: str) -> None:
         self.unreadable.append(Finding(Sign.UNREADABLE, printable(path), "start-up code that can be told", why))

@@ -100,7 +100,7 @@ class Origins:
         modules: dict[str, str] = {}
         first, needed = self._that_matter(found)
         for one in (*first, *needed):
-            if not self._installed.is_agents(one) or one.style in (Style.CONDA, Style.DEBIAN):
+            if not self._may_be_published(one):
                 continue
             if self._installed.is_packaged(one):
                 remarks += [f"{one} is not the index's: conda or the system brought it"] if one in first else []
@@ -139,9 +139,7 @@ class Origins:
         findings: list[Finding] = []
         strange: dict[Distribution, str] = {}
         for one in self._installed.distributions:
-            if one in known or one.style in (Style.CONDA, Style.DEBIAN) or not self._installed.is_agents(one):
-                continue
-            if self._installed.is_packaged(one):
+            if one in known or not self._may_be_published(one) or self._installed.is_packaged(one):
                 continue
             said = self._comparison(one).result()
             if isinstance(said, Difference):
@@ -151,7 +149,7 @@ class Origins:
         tops = {name: one for one in strange for path in one.files if (name := _top_module(one, path))}
         for name in sorted(imported_by_distributions(self._snapshot, self._installed, tops, but=strange)):
             why = f"{strange[tops[name]]}; other distributions import it"
-            findings.append(Finding(Sign.STUB, f"{tops[name]}", "somebody publishes it", printable(why, 500)))
+            findings.append(Finding(Sign.STUB, str(tops[name]), "somebody publishes it", printable(why, 500)))
         return Signs(tuple(dict.fromkeys(findings)))
 
     def file_doubt(self, one: Distribution, path: str, digest: str) -> Doubt | Unknown | None:
@@ -200,6 +198,10 @@ class Origins:
 
     # --- what was published -------------------------------------------------------------------------------
 
+    def _may_be_published(self, one: Distribution) -> bool:
+        """Whether an agent installed it, in the form in which indexes have it."""
+        return self._installed.is_agents(one) and one.style not in (Style.CONDA, Style.DEBIAN)
+
     def _unlike(self, one: Distribution, said: Difference) -> Finding:
         return Finding(sign_of(one, self._frameworks), str(one), "what was published", said.words)
 
@@ -238,20 +240,15 @@ class Origins:
 
     def _untraceable(self, one: Distribution) -> str | Unknown:
         """Why nobody can have published a distribution; empty when somebody may."""
-        if one.style in (Style.CONDA, Style.DEBIAN) or self._is_from_somewhere(one) or self._is_at_hand(one):
-            return ""
-        if self._comparison(one).is_tracked():
+        if one.style in (Style.CONDA, Style.DEBIAN) or self._is_explained(one):
             return ""
         known = self._published.offered(one.name)
         if isinstance(known, Unknown):
             return known
         why = f"no index has anything of the name {one.name}, and nothing else says where it came from"
         if known:
-            if (
-                one.style is not Style.WHEEL
-                or one.direct
-                or self._published.offered(one.name, one.version) is not False
-            ):
+            installed = one.style is Style.WHEEL and one.direct is None
+            if not installed or self._published.offered(one.name, one.version) is not False:
                 return ""
             why = f"no index has {one}, and nothing else says where it came from"
         # Some publish on pages of their own (`pip install -f URL`), of which installers leave no note.

@@ -115,6 +115,16 @@ class Snapshot(Protocol):
         """
 
 
+def is_in_base(snapshot: Snapshot, path: str, digest: str) -> bool:
+    """Whether the base image has a regular file of that SHA-256 where a path of it leads; an empty one is none.
+
+    Raises:
+        SandboxError: the engine refuses to read.
+    """
+    before = snapshot.base(path)
+    return before is not None and before.sha256 == digest != ""
+
+
 @dataclass(frozen=True, slots=True)
 class Signs:
     """What one check saw.

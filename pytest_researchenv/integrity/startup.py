@@ -25,7 +25,7 @@ from itertools import islice
 from typing import final
 
 from pytest_researchenv.integrity._imported import imported
-from pytest_researchenv.integrity.blanking import place_of
+from pytest_researchenv.integrity.blanking import place_of, without_place
 from pytest_researchenv.integrity.bytecode import is_cached
 from pytest_researchenv.integrity.customize import customizations
 from pytest_researchenv.integrity.editable import generated_doubt, is_generated, is_redirect
@@ -36,7 +36,7 @@ from pytest_researchenv.integrity.modulefiles import Form
 from pytest_researchenv.integrity.origins import Doubt, Origins
 from pytest_researchenv.integrity.ownership import Modules
 from pytest_researchenv.integrity.packages import Packages, Standing
-from pytest_researchenv.integrity.protocol import Signs, Snapshot
+from pytest_researchenv.integrity.protocol import Signs, Snapshot, is_in_base
 from pytest_researchenv.integrity.pth import EASY_INSTALL, STARTS_SINCE, namespace, paths_only
 from pytest_researchenv.integrity.published import Unknown
 from pytest_researchenv.integrity.reaching import Reach
@@ -164,8 +164,7 @@ class _Look:
 
     def _is_theirs(self, path: str, digest: str) -> bool:
         """Whether the base image, a package of it or conda has a file as it is."""
-        before = self.snapshot.base(path)
-        if before is not None and before.sha256 == digest != "":
+        if is_in_base(self.snapshot, path, digest):
             return True
         judged = Packages(self.task, self.snapshot).judged([path])
         genuine = any(one.standing is Standing.GENUINE and not one.claimed for one in judged)
@@ -243,5 +242,4 @@ class _Look:
         if real:
             self.blanked[real] = instead
         else:
-            why = "start-up code whose name no record can hold, so that nothing can stand in its place"
-            self.findings.append(Finding(Sign.UNREADABLE, printable(path), "start-up code that can be told", why))
+            self.findings.append(without_place(path))

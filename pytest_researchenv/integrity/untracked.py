@@ -37,25 +37,8 @@ _COMPILERS = re.compile(rb"cythonize|mypyc|nuitka", re.IGNORECASE)
 _SETUP_BYTES = 1024 * 1024
 #: What is compiled, and where sources may be that are no part of the tree.
 _NATIVE = (
-    *(
-        ".c",
-        ".cc",
-        ".cpp",
-        ".cu",
-        ".cxx",
-        ".f",
-        ".f90",
-        ".go",
-        ".hip",
-        ".m",
-        ".mm",
-        ".nim",
-        ".pxd",
-        ".pyx",
-        ".pyx.in",
-        ".rs",
-        ".zig",
-    ),
+    *(".c", ".cc", ".cpp", ".cu", ".cxx", ".f", ".f90", ".go", ".hip", ".m", ".mm", ".nim", ".pxd", ".pyx", ".pyx.in"),
+    *(".rs", ".zig"),
     *("CMakeLists.txt", "meson.build", ".gitmodules"),
 )
 _PLACEHOLDER = ".__path_hook__"
