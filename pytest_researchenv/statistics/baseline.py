@@ -16,7 +16,7 @@ from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.model import Tier
 from pytest_researchenv.statistics.claims import false_claims
 from pytest_researchenv.statistics.imports import published_ratio
-from pytest_researchenv.statistics.judged import who_was_judged
+from pytest_researchenv.statistics.judged import tier_counts
 from pytest_researchenv.statistics.rates import Rate, difference_interval
 from pytest_researchenv.statistics.tries import AgentRun
 
@@ -238,7 +238,7 @@ def _beside(part: AgentRun, name: str, baseline: Baseline, tier: Tier) -> Figure
         known = claims.reports - claims.unknown
         lacking = "" if known == baseline.repositories else f"known of {known} of {baseline.repositories} reports"
         return FigureBeside(tier, claims.published, theirs.false_claims, caveat, lacking=lacking)
-    (row,) = (one for one in who_was_judged(part) if one.subject is tier)
+    row = tier_counts(part, tier)
     their_rate = Rate(theirs.passed[tier], baseline.denominators[tier])
     lacking = "" if row.run == their_rate.judged else f"{row.run} of {their_rate.judged} were judged"
     return FigureBeside(

@@ -15,7 +15,7 @@ from pytest_researchenv.statistics.rates import Rate
 from pytest_researchenv.statistics.tries import AgentRun, Tries
 
 
-__all__ = ["AttemptCounts", "ErrorKind", "TierCounts", "error_kind", "every_attempt", "who_was_judged"]
+__all__ = ["AttemptCounts", "ErrorKind", "TierCounts", "error_kind", "every_attempt", "tier_counts", "who_was_judged"]
 
 _PROVIDER = re.compile(rf"the model could not be had.*?: ({'|'.join(Outcome)})\b|.* is asked no more in this session")
 
@@ -113,7 +113,7 @@ def every_attempt(part: AgentRun) -> AttemptCounts:
 
 def who_was_judged(part: AgentRun) -> tuple[TierCounts, ...]:
     """Return what became of every repository that an agent tried, for each tier and the audit."""
-    return tuple(_judged(part, subject) for subject in SUBJECTS)
+    return tuple(tier_counts(part, subject) for subject in SUBJECTS)
 
 
 def error_kind(attempt: AttemptRecord) -> ErrorKind:
@@ -123,7 +123,8 @@ def error_kind(attempt: AttemptRecord) -> ErrorKind:
     return ErrorKind.DAMAGED if attempt.damage else ErrorKind.UNFINISHED
 
 
-def _judged(part: AgentRun, subject: Subject) -> TierCounts:
+def tier_counts(part: AgentRun, subject: Subject) -> TierCounts:
+    """Return what became of every repository that an agent tried, in one tier or the audit."""
     found = Counter(_outcome(part, tries, subject) for tries in part.repositories)
     judged = part.judged(subject)
     idle = (Cause.NOT_APPLICABLE, Cause.DEFECTIVE_UPSTREAM)

@@ -19,7 +19,7 @@ from pytest_researchenv.report.html.words import duration, percent, plural
 from pytest_researchenv.runs.values import AttemptRecord, Run
 from pytest_researchenv.statistics.agent import AgentStatistics
 from pytest_researchenv.statistics.paired import Pair
-from pytest_researchenv.statistics.tries import AgentRun, agent_runs
+from pytest_researchenv.statistics.tries import JUDGED, AgentRun, agent_runs
 
 
 __all__ = ["run_page"]
@@ -94,7 +94,7 @@ def _warnings(runs: Sequence[Run]) -> Iterator[str]:
         result
         for attempt in _attempts(runs)
         for subject, result in attempt.results.items()
-        if subject in {Tier.C2, Tier.C3, Tier.C4} and result.verdict in {Verdict.PASSED, Verdict.FAILED}
+        if subject in {Tier.C2, Tier.C3, Tier.C4} and result.verdict in JUDGED
     ]
     if emulated := sum(result.emulated for result in results):
         yield (
@@ -113,7 +113,7 @@ def _headlines(runs: Sequence[Run], labels: Labels) -> Iterator[Headline]:
     yield Headline("repositories", f"{len(repositories)}", f"{plural(len(labels.parts), 'agent')}")
     yield Headline("environments", f"{len(environments)}", f"of {plural(len(attempts), 'attempt')}")
     verdicts = [result.verdict for one in attempts for subject, result in one.results.items() if subject in set(Tier)]
-    judged = sum(verdict in {Verdict.PASSED, Verdict.FAILED} for verdict in verdicts)
+    judged = sum(verdict in JUDGED for verdict in verdicts)
     others = f"{plural(verdicts.count(Verdict.ERROR), 'error')}, {verdicts.count(Verdict.SKIPPED)} skipped"
     yield Headline("verdicts", f"{judged:,}", others)
     if seconds := [one.telemetry["wall_s"] for one in environments if "wall_s" in one.telemetry]:
