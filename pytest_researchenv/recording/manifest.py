@@ -23,7 +23,7 @@ from typing import Literal
 from pydantic import TypeAdapter
 
 from pytest_researchenv._git import read_git
-from pytest_researchenv.errors import SourceError
+from pytest_researchenv.errors import SourceError, StoreError
 from pytest_researchenv.provenance import harness_identity, seal_of
 from pytest_researchenv.recording.entry import plain
 from pytest_researchenv.recording.journal import Collected, EngineFacts, Finished, Journal
@@ -183,7 +183,10 @@ def save_manifest(folder: Path, manifest: Manifest) -> Path:
         StoreError: it cannot be written.
     """
     path = folder / f"manifest-{manifest.session}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"cannot write {path}: {error}; choose another folder with --researchenv-results") from error
     sealed = replace(manifest, seal=seal_of(json.loads(_MANIFEST.dump_json(manifest))))
     write_whole(path, _MANIFEST.dump_json(sealed, indent=2))
     return path

@@ -185,8 +185,8 @@ def test_a_wrong_path_is_a_usage_error(workplace: Workplace) -> None:
     """A folder in the place of the file, and a file in the place of the folder."""
     (workplace.folder / "taken").write_text("")
 
-    for path in (".", "taken/x.xml"):
-        code, printed = workplace.run(f"--researchenv-junit={path}")
+    for wrong in ("--researchenv-junit=.", "--researchenv-junit=taken/x.xml", "--researchenv-results=taken/x"):
+        code, printed = workplace.run(wrong)
         assert code == pytest.ExitCode.USAGE_ERROR, printed
     assert workplace.done() == []
 
