@@ -18,6 +18,7 @@ from pytest_researchenv.agents.protocol import Agent
 from pytest_researchenv.agents.registry import find_agent
 from pytest_researchenv.assets import fetch_asset
 from pytest_researchenv.basis import audit_basis, tier_basis
+from pytest_researchenv.diagnosis import Diagnosis, diagnosis_of
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.environments import Environments
 from pytest_researchenv.errors import ConfigurationError, InfrastructureError, ResearchEnvError
@@ -40,7 +41,7 @@ __all__ = ["Harness", "Judged"]
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Judged:
     """A result with where it is kept.
 
@@ -57,6 +58,15 @@ class Judged:
     folder: Path | None = None
     fresh: bool = True
     notes: tuple[str, ...] = ()
+
+    @cached_property
+    def diagnosis(self) -> Diagnosis | None:
+        """Why it did not pass; None where it passed, was skipped for a reason that is not upstream's, or is not kept.
+
+        Raises:
+            StoreError: the log cannot be read.
+        """
+        return diagnosis_of(self.result, self.environment, self.folder) if self.folder else None
 
 
 @final

@@ -15,7 +15,7 @@ from pytest_researchenv.model import Cause, Environment, TierResult, Verdict
 from pytest_researchenv.probes.lookup import printable
 
 
-__all__ = ["Diagnosis", "diagnose"]
+__all__ = ["Diagnosis", "diagnose", "is_diagnosed"]
 
 #: Where the scripts of probes lie in their container.
 _PROBES = "/researchenv/probes/"
@@ -50,6 +50,12 @@ class Diagnosis:
     next: str
 
 
+def is_diagnosed(result: TierResult) -> bool:
+    """Whether there is something to say: it failed, ended in an error, or upstream is defective."""
+    defective = result.verdict is Verdict.SKIPPED and result.cause is Cause.DEFECTIVE_UPSTREAM
+    return defective or result.verdict in {Verdict.FAILED, Verdict.ERROR}
+
+
 def diagnose(
     result: TierResult, log: bytes, environment: Environment | None, *, rules: Sequence[Rule] | None = None
 ) -> Diagnosis | None:
@@ -61,8 +67,7 @@ def diagnose(
         environment: what was judged; None where it is not known.
         rules: the table; the shipped one by default.
     """
-    judged = result.verdict in {Verdict.FAILED, Verdict.ERROR}
-    if not judged and result.cause is not Cause.DEFECTIVE_UPSTREAM:
+    if not is_diagnosed(result):
         return None
     table = shipped_rules() if rules is None else rules
     case = _Case(result, log, environment)

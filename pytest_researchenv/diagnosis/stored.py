@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_researchenv.diagnosis.diagnose import Diagnosis, diagnose
+from pytest_researchenv.diagnosis.diagnose import Diagnosis, diagnose, is_diagnosed
 from pytest_researchenv.diagnosis.excerpt import read_log
-from pytest_researchenv.model import Cause, Environment, EnvironmentKey, Tier, TierResult, Verdict
+from pytest_researchenv.model import Cause, Environment, EnvironmentKey, Tier, TierResult
 from pytest_researchenv.store import Attempt
 
 
@@ -40,7 +40,7 @@ def diagnosis_of(result: TierResult, environment: Environment | None, folder: Pa
     Raises:
         StoreError: the log cannot be read.
     """
-    if result.verdict is Verdict.PASSED:
+    if not is_diagnosed(result):
         return None
     log = _log_of(result, folder)
     return diagnose(result, read_log(log) if log != folder else b"", environment)

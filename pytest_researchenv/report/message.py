@@ -32,12 +32,8 @@ def failure_message(judged: Judged) -> str:
 
 
 def _diagnosis(judged: Judged) -> list[str]:
-    from pytest_researchenv.diagnosis import Category, diagnosis_of  # noqa: PLC0415 - pydantic, for failures alone
-
-    if not judged.folder:
-        return []
-    found = diagnosis_of(judged.result, judged.environment, judged.folder)
-    if found is None or found.category is Category.UNKNOWN:
+    found = judged.diagnosis
+    if found is None or not found.rule:
         return []
     told = judged.result.decisive or judged.result.reason
     line = [f"  > {_printable(found.line)}"] if found.line and found.line not in told else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_researchenv.model import Environment, Examination, Repository, Tier, Verdict
+from pytest_researchenv.model import Environment, Examination, Repository, Tier
 from pytest_researchenv.report.calibration import claim_facts
 
 
@@ -70,11 +70,7 @@ def judged_properties(judged: Judged) -> list[tuple[str, object]]:
 
 
 def _diagnosis(judged: Judged) -> dict[str, object]:
-    from pytest_researchenv.diagnosis import diagnosis_of  # noqa: PLC0415 - pydantic, for failures alone
-
-    if judged.folder is None or judged.result.verdict is Verdict.PASSED:
-        return {}
-    found = diagnosis_of(judged.result, judged.environment, judged.folder)
+    found = judged.diagnosis
     if found is None:
         return {}
     return {
