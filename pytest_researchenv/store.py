@@ -25,7 +25,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -52,6 +51,7 @@ from pytest_researchenv.model import (
 )
 from pytest_researchenv.provenance import records_in, seal_of
 from pytest_researchenv.redaction import Redactor
+from pytest_researchenv.runs.folders import ATTEMPT
 from pytest_researchenv.sandbox.protocol import Change
 
 
@@ -64,7 +64,6 @@ _ENVIRONMENT = TypeAdapter(Environment)
 _RESULT = TypeAdapter(TierResult)
 _AUDIT = TypeAdapter(Audit)
 _CHANGES = "changes.jsonl.gz"
-_ATTEMPT = re.compile(r"attempt-(\d{3,})")
 _ENVIRONMENT_FILE = "environment.json"
 
 
@@ -246,7 +245,7 @@ class Store:
     def attempts(self, agent: str, repository: str) -> list[Attempt]:
         """All attempts of an agent at a repository (`Repository.key`), oldest first."""
         folder = self._folder(agent, repository)
-        numbers = [int(found[1]) for path in folder.glob("attempt-*") if (found := _ATTEMPT.fullmatch(path.name))]
+        numbers = [int(found[1]) for path in folder.glob("attempt-*") if (found := ATTEMPT.fullmatch(path.name))]
         return [self._attempt(agent, repository, number) for number in sorted(numbers)]
 
     def latest(self, agent: str, repository: str) -> Attempt | None:

@@ -8,15 +8,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.model import EnvironmentKey, Examination, Tier
 
 
-__all__ = ["RESULT", "AttemptFolder", "attempt_folders"]
+__all__ = ["ATTEMPT", "RESULT", "AttemptFolder", "attempt_folders"]
 
 #: How a file of a result is named: what was judged, the number of the time, JSON or log.
 RESULT = re.compile(rf"({'|'.join((*Tier, *Examination))})-(\d{{3,}})\.(json|log)")
 
-_ATTEMPT = re.compile(r"attempt-(\d{3,})")
+#: How an attempt's folder is named.
+ATTEMPT = re.compile(r"attempt-(\d{3,})")
 
 
 class AttemptFolder(NamedTuple):
@@ -32,7 +34,12 @@ def attempt_folders(run: Path, *, unreadable: Callable[[Path, OSError], object])
     Args:
         run: the run's folder, which may be empty.
         unreadable: told which folders cannot be listed; where it returns, they are passed over.
+
+    Raises:
+        ConfigurationError: it is not there.
     """
+    if not run.is_dir():
+        raise ConfigurationError(f"there is no run in {run}: name it, and its folder by --results")
     for agent in _folders(run, unreadable):
         for parent, numbers in _attempts(agent, unreadable):
             repository = parent.relative_to(agent).as_posix()
@@ -48,11 +55,11 @@ def _attempts(
     while waiting:
         parent = waiting.pop()
         folders = _folders(parent, unreadable)
-        found = [(int(name[1]), path) for path in folders if (name := _ATTEMPT.fullmatch(path.name))]
+        found = [(int(name[1]), path) for path in folders if (name := ATTEMPT.fullmatch(path.name))]
         if found:
             yield parent, found
         # What lies in an attempt is no repository.
-        waiting += reversed([path for path in folders if not _ATTEMPT.fullmatch(path.name)])
+        waiting += reversed([path for path in folders if not ATTEMPT.fullmatch(path.name)])
 
 
 def _folders(parent: Path, unreadable: Callable[[Path, OSError], object]) -> list[Path]:

@@ -52,8 +52,6 @@ def read_run(folder: Path) -> Run:
     Raises:
         ConfigurationError: it is not there, or holds no attempt.
     """
-    if not folder.is_dir():
-        raise ConfigurationError(f"there is no run in {folder}: name it, and its folder by --results")
     damage: list[Damage] = []
 
     def unreadable(path: Path, error: OSError) -> None:

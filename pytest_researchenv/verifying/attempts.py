@@ -77,12 +77,10 @@ def attempts_of(results: Path, run: str, chosen: Chosen) -> list[Attempt]:
     """Return the chosen attempts of a run.
 
     Raises:
-        ConfigurationError: there are none.
+        ConfigurationError: there is no such run, or none of them is in it.
         StoreError: a folder cannot be listed.
     """
     folder = results / run
-    if not folder.is_dir():
-        raise ConfigurationError(f"there is no run in {folder}: name it, and its folder by --results")
     found = [Attempt(key, path) for key, path in attempt_folders(folder, unreadable=_refuse) if chosen.holds(key)]
     if not found:
         raise ConfigurationError(f"no attempt in {folder} is one of those that were chosen")
