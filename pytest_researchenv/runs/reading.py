@@ -6,7 +6,6 @@ attempt's folder, and one pass of pydantic over each record that counts.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from typing import TypeVar, final
 from pydantic import TypeAdapter, ValidationError
 
 from pytest_researchenv.errors import ConfigurationError, InfrastructureError
-from pytest_researchenv.model import Audit, Environment, Examination, Tier, TierResult
+from pytest_researchenv.model import AttemptStart, Audit, Environment, Examination, Tier, TierResult
 from pytest_researchenv.runs.folders import RESULT, AttemptFolder, attempt_folders
 from pytest_researchenv.runs.values import AttemptRecord, Damage, Run, Subject
 from pytest_researchenv.spending import spent_in
@@ -25,6 +24,7 @@ from pytest_researchenv.spending import spent_in
 __all__ = ["read_attempt", "read_run", "read_runs"]
 
 _T = TypeVar("_T")
+_START = TypeAdapter(AttemptStart)
 _ENVIRONMENT = TypeAdapter(Environment)
 _RESULT = TypeAdapter(TierResult)
 _AUDIT = TypeAdapter(Audit)
@@ -84,10 +84,11 @@ def read_attempt(attempt: AttemptFolder) -> AttemptRecord:
             result = audit.result if audit else None
         if result:
             results[subject] = result
+    start = files.read("attempt.json", _START) if "attempt.json" in names else None
     return AttemptRecord(
         key=attempt.key,
         folder=attempt.path,
-        session=files.session() if "attempt.json" in names else "",
+        session=start.session if start else "",
         environment=files.read("environment.json", _ENVIRONMENT) if "environment.json" in names else None,
         error=files.text("error.txt") if "error.txt" in names else "",
         results=results,
@@ -136,17 +137,6 @@ class _Files:
             where = ".".join(map(str, first["loc"]))
             self._damaged(name, f"does not hold what was written there: {f'{where}: ' * bool(where)}{first['msg']}")
             return None
-
-    def session(self) -> str:
-        """Id of the session that began the attempt."""
-        raw = self._bytes("attempt.json")
-        if raw is None:
-            return ""
-        try:
-            return str(json.loads(raw)["session"])
-        except (ValueError, KeyError, TypeError, RecursionError):
-            self._damaged("attempt.json", "does not hold what was written there")
-            return ""
 
     def text(self, name: str) -> str:
         """Return a file's text."""
