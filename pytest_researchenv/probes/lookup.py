@@ -18,7 +18,7 @@ from typing import Annotated, Self
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError, model_validator
 
 
-__all__ = ["Lookup", "LookupFailedError", "Module", "Question", "parse_lookup", "printable"]
+__all__ = ["Lookup", "LookupFailedError", "Module", "Question", "escaped", "parse_lookup", "printable"]
 
 #: Folders that installers fill; what lies there is no stand-in, even where the environment is in the repository.
 _SITE = frozenset({"site-packages", "dist-packages"})
@@ -167,10 +167,11 @@ def printable(text: str, most: int = 200) -> str:
         text: control characters in it become escapes, and so do bytes of a path that are no text.
         most: how many characters are left.
     """
-    return "".join(letter if letter.isprintable() else _escaped(letter) for letter in text[:most])[:most]
+    return "".join(letter if letter.isprintable() else escaped(letter) for letter in text[:most])[:most]
 
 
-def _escaped(letter: str) -> str:
+def escaped(letter: str) -> str:
+    """Write a character out; one that stands for a byte of a path that is no text, as that byte."""
     if 0xDC80 <= ord(letter) <= 0xDCFF:  # noqa: PLR2004 - where PEP 383 keeps bytes
         return f"\\x{ord(letter) - 0xDC00:02x}"
     return letter.encode("unicode_escape").decode()

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 
+from pytest_researchenv.probes.lookup import escaped
+
 
 __all__ = ["Excerpt", "cut", "read_excerpt", "visible", "without_terminal"]
 
@@ -38,7 +40,7 @@ _TERMINAL = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\
 
 def visible(text: str) -> str:
     """Write out every character that is not seen, such as one that turns the direction of writing."""
-    return _UNSEEN.sub(_written_out, text)
+    return _UNSEEN.sub(lambda found: escaped(found[0]), text)
 
 
 def cut(text: str, most: int) -> str:
@@ -122,10 +124,3 @@ def _joined(head: bytes, tail: bytes, size: int) -> Excerpt:
 
 def _text(raw: bytes) -> str:
     return without_terminal(raw.decode("utf-8", "backslashreplace"))
-
-
-def _written_out(found: re.Match[str]) -> str:
-    letter = found[0]
-    if 0xDC80 <= ord(letter) <= 0xDCFF:  # noqa: PLR2004 - where PEP 383 keeps bytes
-        return f"\\x{ord(letter) - 0xDC00:02x}"
-    return letter.encode("unicode_escape").decode()
