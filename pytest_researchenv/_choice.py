@@ -1,16 +1,33 @@
-"""What several commands do with their arguments: choose repositories, describe them, and write a page."""
+"""What several commands do with their arguments: read tiers, choose repositories, describe them, and write a page."""
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Collection, Iterable, Sequence
+from enum import StrEnum
 from pathlib import Path
+from typing import TypeVar
 
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.model import Repository
 from pytest_researchenv.suite import find_suite, load_suite, suite_names
 
 
-__all__ = ["choose", "described", "write_page"]
+__all__ = ["choose", "described", "one_of", "write_page"]
+
+_Word = TypeVar("_Word", bound=StrEnum)
+
+
+def one_of(*known: _Word) -> Callable[[str], _Word]:
+    """Return what reads an argument that is one of some words, in capitals or not."""
+    words = {word.casefold(): word for word in known}
+
+    def read(argument: str) -> _Word:
+        if argument.casefold() not in words:
+            raise argparse.ArgumentTypeError(f"{argument!r} is none of {', '.join(known)}")
+        return words[argument.casefold()]
+
+    return read
 
 
 def choose(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from pytest_researchenv._choice import one_of
 from pytest_researchenv.diagnosis import shipped_rules
 from pytest_researchenv.diagnosis.stored import diagnosed
 from pytest_researchenv.model import Tier
@@ -38,18 +39,11 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "--repository", action="append", metavar="NAME", help="only this repository, by its short name; may be repeated"
     )
     diagnose.add_argument(
-        "--tier", action="append", type=_tier, metavar="TIER", help="only this tier: C0 to C5; may be repeated"
+        "--tier", action="append", type=one_of(*Tier), metavar="TIER", help="only this tier: C0 to C5; may be repeated"
     )
     diagnose.add_argument("--rules", action="store_true", help="print the categories and rules, as Markdown, and stop")
     diagnose.add_argument("--json", action="store_true", help="print JSON")
     diagnose.set_defaults(run=_diagnose)
-
-
-def _tier(name: str) -> Tier:
-    try:
-        return Tier(name.upper())
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(Tier)}") from None
 
 
 def _diagnose(arguments: argparse.Namespace) -> int:

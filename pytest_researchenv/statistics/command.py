@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from rich.console import Console
 
-from pytest_researchenv._choice import described, write_page
+from pytest_researchenv._choice import described, one_of, write_page
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.model import Tier
 from pytest_researchenv.report.comparisons import paired_table, paper_table
@@ -64,7 +64,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     comparing.add_argument(
         "--tier",
         action="append",
-        type=_tier,
+        type=one_of(*Tier),
         metavar="TIER",
         help="only this, which the correction is for, too; may be repeated",
     )
@@ -88,13 +88,6 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output", type=Path, metavar="FOLDER", help="write each table to a file of this folder, which is made"
     )
-
-
-def _tier(name: str) -> Tier:
-    known = {str(tier).casefold(): tier for tier in Tier}
-    if name.casefold() not in known:
-        raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(Tier)}")
-    return known[name.casefold()]
 
 
 def _stats(arguments: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import final
 
-from pytest_researchenv._choice import described
+from pytest_researchenv._choice import described, one_of
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.errors import DaemonUnavailableError
 from pytest_researchenv.hardware import Accelerator
@@ -45,7 +45,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     verify.add_argument(
         "--tier",
         action="append",
-        type=_subject,
+        type=one_of(*Tier, *Examination),
         metavar="TIER",
         help="judge only this again: C0 to C5, or integrity; may be repeated",
     )
@@ -56,13 +56,6 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     verify.add_argument("--json", action="store_true", help="print JSON")
     verify.add_argument("--cache", type=Path, default=Path("~/.cache/researchenv"), metavar="FOLDER")
     verify.set_defaults(run=_verify)
-
-
-def _subject(name: str) -> Tier | Examination:
-    known: dict[str, Tier | Examination] = {one.casefold(): one for one in (*Tier, *Examination)}
-    if name.casefold() not in known:
-        raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(known.values())}")
-    return known[name.casefold()]
 
 
 def _verify(arguments: argparse.Namespace) -> int:
