@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 
-__all__ = ["Cause", "Examination", "Parallel", "SabotageKind", "Tier", "Verdict"]
+__all__ = ["Cause", "Examination", "Parallel", "SabotageKind", "Tier", "Verdict", "judged_named"]
 
 
 class Tier(StrEnum):
@@ -43,6 +43,15 @@ class Examination(StrEnum):
     def heading(self) -> str:
         """What it verifies, in words."""
         return "audit"
+
+
+def judged_named(name: str) -> Tier | Examination:
+    """Return the tier of a name, or what is judged beside the tiers.
+
+    Raises:
+        ValueError: nothing is called so.
+    """
+    return Tier(name) if name in set(Tier) else Examination(name)
 
 
 class Verdict(StrEnum):

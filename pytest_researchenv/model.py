@@ -22,7 +22,7 @@ from pytest_researchenv._description import (
 )
 from pytest_researchenv._findings import Claim, Finding, FindingKind, Outcome, Sign
 from pytest_researchenv._sources import STRICT, GitSource, PathSource, PypiSource, Source
-from pytest_researchenv._words import Cause, Examination, Parallel, SabotageKind, Tier, Verdict
+from pytest_researchenv._words import Cause, Examination, Parallel, SabotageKind, Tier, Verdict, judged_named
 
 
 __all__ = [
@@ -58,6 +58,7 @@ __all__ = [
     "TierResult",
     "TierSpec",
     "Verdict",
+    "judged_named",
 ]
 
 #: The problem of an environment whose agent wrote no self-report at all.

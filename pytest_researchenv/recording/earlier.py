@@ -9,7 +9,7 @@ from datetime import datetime
 
 from pytest_researchenv.errors import StoreError
 from pytest_researchenv.harness import Judged
-from pytest_researchenv.model import Examination, Tier, TierResult, Verdict
+from pytest_researchenv.model import TierResult, Verdict, judged_named
 from pytest_researchenv.recording.entry import Entry, Outcome, excerpt_of
 from pytest_researchenv.recording.journal import Began, Finished, Journal, journals_in
 from pytest_researchenv.report.message import failure_message
@@ -117,8 +117,7 @@ def _attempts(began: Began, store: Store) -> list[Attempt]:
 
 
 def _of_session(attempt: Attempt, began: Began, session: str) -> list[TierResult]:
-    subject = Tier(began.subject) if began.subject in set(Tier) else Examination(began.subject)
-    return [result for result in attempt.judged(subject) if result.session == session]
+    return [result for result in attempt.judged(judged_named(began.subject)) if result.session == session]
 
 
 def _entry(began: Began, attempt: Attempt, result: TierResult) -> Entry:

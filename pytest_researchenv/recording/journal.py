@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, final
+from typing import Annotated, BinaryIO, Literal, final
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -136,7 +136,7 @@ class Journal:
         with locked(self.path.with_name(f".{self.path.name}")):
             try:
                 with self.path.open("a+b") as file:
-                    file.write((b"" if _whole(self.path) else b"\n") + content)
+                    file.write((b"" if _whole(file) else b"\n") + content)
                     file.flush()
                     os.fsync(file.fileno())
             except OSError as error:
@@ -165,10 +165,9 @@ def journals_in(folder: Path) -> list[Journal]:
     return [Journal(folder, name.removeprefix(_PREFIX).removesuffix(_SUFFIX)) for name in names]
 
 
-def _whole(path: Path) -> bool:
+def _whole(file: BinaryIO) -> bool:
     """Whether the last line of a file is complete: who was killed may have left a part of one."""
-    with path.open("rb") as file:
-        if not file.seek(0, os.SEEK_END):
-            return True
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) == b"\n"
+    if not file.seek(0, os.SEEK_END):
+        return True
+    file.seek(-1, os.SEEK_END)
+    return file.read(1) == b"\n"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, final
 
 import pytest
 
-from pytest_researchenv.model import Examination, Tier, Verdict
+from pytest_researchenv.model import Examination, Tier, Verdict, judged_named
 from pytest_researchenv.report.calibration import calibration_line
 from pytest_researchenv.report.properties import PREFIX
 
@@ -71,8 +71,7 @@ class Summary:
         if "tier" not in facts or (report.when == "setup" and report.passed) or report.when == "teardown":
             return
         verdict = Verdict(facts.get("verdict", "error")) if report.when == "call" else Verdict.ERROR
-        name = facts["tier"]
-        tier = Tier(name) if name in set(Tier) else Examination(name)
+        tier = judged_named(facts["tier"])
         # Named as in the test's id: of several attempts each has a line of its own.
         trial = facts.get("trial", "1")
         repository = facts["key"] if trial == "1" else f"{facts['key']}-{trial}"

@@ -15,7 +15,7 @@ from typing import TypeVar, final
 from pydantic import TypeAdapter, ValidationError
 
 from pytest_researchenv.errors import ConfigurationError, InfrastructureError
-from pytest_researchenv.model import AttemptStart, Audit, Environment, Examination, Tier, TierResult
+from pytest_researchenv.model import AttemptStart, Audit, Environment, Examination, Tier, TierResult, judged_named
 from pytest_researchenv.runs.folders import RESULT, AttemptFolder, attempt_folders
 from pytest_researchenv.runs.values import AttemptRecord, Damage, Run, Subject
 from pytest_researchenv.spending import spent_in
@@ -103,7 +103,7 @@ def _newest(names: Iterable[str]) -> dict[Subject, tuple[int, int]]:
     found: dict[Subject, tuple[int, int]] = {}
     for match in filter(None, map(RESULT.fullmatch, names)):
         if match[3] == "json":
-            subject: Subject = Examination(match[1]) if match[1] in set(Examination) else Tier(match[1])
+            subject = judged_named(match[1])
             number, times = found.get(subject, (0, 0))
             found[subject] = max(number, int(match[2])), times + 1
     return {subject: found[subject] for subject in (*Tier, *Examination) if subject in found}

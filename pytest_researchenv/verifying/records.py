@@ -24,6 +24,7 @@ from pytest_researchenv.model import (
     Tier,
     TierResult,
     Verdict,
+    judged_named,
 )
 from pytest_researchenv.probes.claimed import shown
 from pytest_researchenv.provenance import digest_of, seal_of
@@ -130,7 +131,7 @@ def _result_files(folder: Path) -> Iterator[tuple[str, Tier | Examination]]:
     """Name of each result's record, and what it judged, in order."""
     found = [match for path in folder.iterdir() if (match := RESULT.fullmatch(path.name)) and match[3] == "json"]
     for match in sorted(found, key=lambda match: (match[1], int(match[2]))):
-        yield match[0], Tier(match[1]) if match[1] in set(Tier) else Examination(match[1])
+        yield match[0], judged_named(match[1])
 
 
 def _unbelieved(results: Mapping[Tier | Examination, Sequence[TierResult]]) -> Iterator[str]:
