@@ -16,11 +16,11 @@ from pytest_researchenv.redaction import Redactor
 from pytest_researchenv.sandbox.protocol import Mount
 from pytest_researchenv.suite import load_suite
 from pytest_researchenv.verifying.attempts import Chosen, Verified, attempts_of, verified
-from pytest_researchenv.verifying.rejudging import Rejudging
+from pytest_researchenv.verifying.rejudging import Again, Rejudging
 from tests.unit.test_harness import Lab
 
 
-__all__ = ["Bench"]
+__all__ = ["Bench", "again", "only", "sole"]
 
 _REPO = """name = "owner/thing"
 
@@ -109,3 +109,20 @@ class Bench:
             for path in self.results.rglob("*")
             if path.is_file()
         }
+
+
+def only(every: list[Verified]) -> Verified:
+    """The only attempt."""
+    assert len(every) == 1
+    return every[0]
+
+
+def again(one: Verified) -> dict[str, Again]:
+    """What became of each verdict of an attempt when it was judged again."""
+    return {str(verdict.stored.tier): verdict.again for verdict in one.verdicts}
+
+
+def sole(one: Verified) -> str:
+    """The only thing that was altered."""
+    assert len(one.altered) == 1, one.altered
+    return one.altered[0]

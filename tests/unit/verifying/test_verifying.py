@@ -1,4 +1,7 @@
-"""A finished run is verified: what was altered is told, and what flips."""
+"""What was altered in a finished run is told, and the command says it.
+
+What is judged again is tested in `test_rejudging.py`.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,9 @@ import pytest
 from pytest_researchenv.cli import main
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.integrity.protocol import Signs
-from pytest_researchenv.lock import write_lock
 from pytest_researchenv.model import (
     Cause,
     Claim,
-    Examination,
     Finding,
     FindingKind,
     Outcome,
@@ -27,208 +28,33 @@ from pytest_researchenv.model import (
     Verdict,
 )
 from pytest_researchenv.store import Attempt, load_environment
-from pytest_researchenv.verifying.attempts import Chosen, Verified, attempts_of, run_digest
+from pytest_researchenv.verifying.attempts import Chosen, attempts_of, run_digest
 from pytest_researchenv.verifying.rejudging import Again
-from tests.unit.verifying.bench import Bench
+from tests.unit.verifying.bench import Bench, again, only, sole
 
 
 _DIGEST = "0" * 64
-
-
-def _only(every: list[Verified]) -> Verified:
-    assert len(every) == 1
-    return every[0]
-
-
-def _again(one: Verified) -> dict[str, Again]:
-    return {str(verdict.stored.tier): verdict.again for verdict in one.verdicts}
-
-
-def _sole(one: Verified) -> str:
-    assert len(one.altered) == 1, one.altered
-    return one.altered[0]
-
-
-# --- what is judged again ---------------------------------------------------------------------------------
-
-
-def test_an_intact_run_is_judged_again_and_nothing_is_touched(bench: Bench) -> None:
-    """Every verdict comes out again, the stored files are as before, and nothing is left in the engine."""
-    before = bench.files()
-
-    one = _only(bench.verify())
-
-    assert one.holds
-    assert (one.altered, one.remarks) == ((), ())
-    assert _again(one) == {"integrity": Again.SAME, "C1": Again.SAME}
-    assert bench.files() == before
-    assert len(bench.lab.probe.tasks) == 2
-    assert not bench.lab.sandbox.containers
-    assert bench.lab.agent.worked == 1
-
-
-def test_the_probe_gets_what_it_got_then(bench: Bench) -> None:
-    """The environment as it was stored, and a copy of what was recorded: the audit reads it."""
-    bench.verify()
-
-    then, now = bench.lab.probe.tasks
-    assert now.environment == then.environment
-    assert now.settings == then.settings
-    assert now.records not in (None, then.records)
-
-
-def test_a_verdict_that_comes_out_otherwise_is_flipped(bench: Bench) -> None:
-    """Both reasons are told."""
-    bench.lab.probe.verdict = Verdict.FAILED
-
-    one = _only(bench.verify())
-
-    flipped = one.verdicts[1]
-    assert not one.holds
-    assert one.altered == ()
-    assert flipped.again is Again.FLIPPED
-    assert flipped.why.startswith("passed then")
-    assert "failed now" in flipped.why
-
-
-def test_a_finding_that_is_gone_is_a_flip(bench: Bench) -> None:
-    """The verdict is failed as before, and what is counted has changed."""
-    finding = Finding(Sign.HOOK, "/etc/x.pth", "nothing", "code")
-    bench.lab.checks = (lambda *_: Signs((finding, Finding(Sign.SHADOW, "/usr/bin/x", "nothing", "a file"))),)
-    bench.run()
-    bench.lab.checks = (lambda *_: Signs((finding,)),)
-
-    verdict = _only(bench.verify(tiers=[Examination.INTEGRITY])).verdicts[0]
-
-    assert verdict.again is Again.FLIPPED
-    assert "shadowed command /usr/bin/x" in verdict.why
-
-
-def test_only_the_chosen_tier_is_judged_again(bench: Bench) -> None:
-    """The records are checked all the same."""
-    assert _again(_only(bench.verify(tiers=[Tier.C1]))) == {"C1": Again.SAME}
-    assert _only(bench.check()).verdicts == ()
-
-
-def test_a_lost_image_cannot_be_verified(bench: Bench) -> None:
-    """It is told, and held against nobody."""
-    bench.lab.sandbox.remove_image(_environment(bench)["image"])
-
-    one = _only(bench.verify())
-
-    assert one.holds
-    assert set(_again(one).values()) == {Again.UNVERIFIABLE}
-    assert any("the frozen image is gone" in remark for remark in one.remarks)
-
-
-def test_a_lost_base_image_is_told(bench: Bench) -> None:
-    """Without it nobody can tell whose fault a broken environment is."""
-    bench.lab.sandbox.remove_image(bench.lab.base)
-
-    assert any("the base image is gone" in remark for remark in _only(bench.verify()).remarks)
-
-
-@pytest.mark.parametrize("locked", [True, False])
-def test_a_changed_suite_cannot_be_verified(bench: Bench, locked: bool) -> None:  # noqa: FBT001 - a parameter
-    """What decides a tier has changed: with a lock the file is named, without one the digests."""
-    if locked:
-        write_lock(bench.suite)
-    bench.describe(timeout=5)
-
-    verdict = next(one for one in _only(bench.verify()).verdicts if one.stored.tier is Tier.C1)
-
-    assert verdict.again is Again.UNVERIFIABLE
-    says = "thing/repo.toml has changed since the suite was locked" if locked else "had the digest"
-    assert says in verdict.why
-
-
-def test_a_change_that_decides_nothing_is_a_remark(bench: Bench) -> None:
-    """Other files of the suite may change: the verdict is verified all the same."""
-    (bench.suite / "README.md").write_text("More.\n")
-
-    verdict = next(one for one in _only(bench.verify()).verdicts if one.stored.tier is Tier.C1)
-
-    assert verdict.again is Again.SAME
-    assert verdict.remarks == ("files of the suite that have no part in it have changed since",)
-
-
-def test_another_tree_cannot_be_verified(bench: Bench) -> None:
-    """What the source's folder held then is what was judged."""
-    (bench.suite.parent / "repo/run.py").write_text("print(2)\n")
-
-    assert {one.again for one in _only(bench.verify()).verdicts} == {Again.UNVERIFIABLE}
-
-
-def test_an_unknown_suite_cannot_be_verified(bench: Bench) -> None:
-    """The message says how to name it."""
-    (bench.suite / "suite.toml").write_text('name = "other"\n')
-
-    assert "--suite" in _only(bench.verify()).verdicts[0].why
-
-
-def test_trouble_with_the_engine_is_no_flip(bench: Bench) -> None:
-    """Nothing is said of the verdict, and the others are judged."""
-    bench.lab.probe.breaks = True
-
-    one = _only(bench.verify())
-
-    assert one.holds
-    assert _again(one) == {"integrity": Again.SAME, "C1": Again.UNVERIFIABLE}
-    assert "the engine went away" in one.verdicts[1].why
-
-
-def test_an_error_was_no_verdict(bench: Bench) -> None:
-    """There is nothing to verify."""
-    bench.lab.probe.breaks = True
-    with pytest.raises(RuntimeError):
-        bench.run()
-    bench.lab.probe.breaks = False
-
-    assert "there was no verdict" in _only(bench.verify()).verdicts[1].why
-
-
-def test_another_harness_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A newer version judges again, and says that it is another."""
-    monkeypatch.setattr("pytest_researchenv.verifying.rejudging.harness_identity", lambda: "9.9 other")
-
-    one = _only(bench.verify())
-
-    assert one.holds
-    assert all("this is version 9.9 (other)" in verdict.remarks[0] for verdict in one.verdicts)
-
-
-def test_every_attempt_is_verified(bench: Bench) -> None:
-    """Each with what was judged of it."""
-    bench.run(rebuild=True)
-
-    every = bench.verify()
-
-    assert [one.key.attempt for one in every] == [1, 2]
-    assert all(one.holds for one in every)
-
-
-# --- what was altered -------------------------------------------------------------------------------------
 
 
 def test_an_edited_verdict_is_told_and_flips(bench: Bench) -> None:
     """The seal is broken, the record contradicts itself, and the probe says otherwise."""
     bench.edit("C1-001.json", lambda record: record.update(verdict="failed"))
 
-    one = _only(bench.verify())
+    one = only(bench.verify())
 
     assert not one.holds
     assert any("C1-001.json does not have the seal" in sentence for sentence in one.altered)
-    assert _again(one)["C1"] is Again.FLIPPED
+    assert again(one)["C1"] is Again.FLIPPED
 
 
 def test_an_edited_verdict_that_was_sealed_again_flips_all_the_same(bench: Bench) -> None:
     """A seal is no signature: judging again is what tells."""
     bench.edit("C1-001.json", lambda record: record.update(verdict="failed", cause="non-zero exit"), seal=True)
 
-    one = _only(bench.verify())
+    one = only(bench.verify())
 
     assert one.altered == ()
-    assert _again(one)["C1"] is Again.FLIPPED
+    assert again(one)["C1"] is Again.FLIPPED
 
 
 @pytest.mark.parametrize(
@@ -250,10 +76,10 @@ def test_an_altered_file_is_named(bench: Bench, name: str, content: bytes | None
     else:
         path.write_bytes(content)
 
-    one = _only(bench.check())
+    one = only(bench.check())
 
     assert not one.holds
-    assert _sole(one) == says
+    assert sole(one) == says
 
 
 def test_another_self_report_is_told(bench: Bench) -> None:
@@ -264,7 +90,7 @@ def test_another_self_report_is_told(bench: Bench) -> None:
 
     bench.edit("environment.json", claim, seal=True)
 
-    assert _sole(_only(bench.check())) == "environment.json holds another self-report than report.json"
+    assert sole(only(bench.check())) == "environment.json holds another self-report than report.json"
 
 
 @pytest.mark.parametrize("name", ["report.json", "changes.jsonl.gz"])
@@ -275,7 +101,7 @@ def test_what_the_image_was_frozen_beside_is_bound_to_it(bench: Bench, name: str
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     bench.edit("environment.json", lambda record: record["records"].update({name: digest}), seal=True)
 
-    assert _sole(_only(bench.check())) == f"the frozen image was made beside another {name}"
+    assert sole(only(bench.check())) == f"the frozen image was made beside another {name}"
 
 
 @pytest.mark.parametrize(
@@ -293,7 +119,7 @@ def test_an_edited_environment_is_told(bench: Bench, change: Callable[[dict[str,
     """It decides what is judged."""
     bench.edit("environment.json", change)
 
-    one = _only(bench.check())
+    one = only(bench.check())
 
     assert not one.holds
     assert any(says in sentence for sentence in one.altered)
@@ -305,7 +131,7 @@ def test_a_record_that_is_none_is_told(bench: Bench, name: str, content: bytes) 
     """Whatever lies there: nothing is raised, and nothing passes."""
     (bench.attempt / name).write_bytes(content)
 
-    one = _only(bench.check())
+    one = only(bench.check())
 
     assert not one.holds
     assert any(f"{name} does not hold what was written there" in sentence for sentence in one.altered)
@@ -315,7 +141,7 @@ def test_an_environment_that_is_gone_is_told(bench: Bench) -> None:
     """Results without one say nothing."""
     (bench.attempt / "environment.json").unlink()
 
-    assert _sole(_only(bench.check())) == "environment.json is gone"
+    assert sole(only(bench.check())) == "environment.json is gone"
 
 
 def test_results_of_another_attempt_are_told(bench: Bench) -> None:
@@ -325,7 +151,7 @@ def test_results_of_another_attempt_are_told(bench: Bench) -> None:
     for name in ("C1-001.json", "C1-001.log"):
         (bench.attempt / name).write_bytes((other / name).read_bytes())
 
-    assert "it judged another image" in _sole(bench.check()[0])
+    assert "it judged another image" in sole(bench.check()[0])
 
 
 def test_an_image_of_another_attempt_is_told(bench: Bench) -> None:
@@ -339,7 +165,7 @@ def test_an_image_of_another_attempt_is_told(bench: Bench) -> None:
 
     one = bench.check()[0]
 
-    assert _sole(one) == "the frozen image is that of default/fake/mine/thing/attempt-002"
+    assert sole(one) == "the frozen image is that of default/fake/mine/thing/attempt-002"
 
 
 def test_an_image_that_grew_from_something_else_is_told(bench: Bench) -> None:
@@ -349,7 +175,7 @@ def test_an_image_that_grew_from_something_else_is_told(bench: Bench) -> None:
         bench.edit(name, lambda record: record.update(base_image=other), seal=True)
     bench.edit("integrity-001.json", lambda record: record["result"].update(base_image=other), seal=True)
 
-    assert _sole(_only(bench.check())) == f"the frozen image did not grow from the base image {other}"
+    assert sole(only(bench.check())) == f"the frozen image did not grow from the base image {other}"
 
 
 def test_a_result_that_was_taken_away_is_told(bench: Bench) -> None:
@@ -358,7 +184,7 @@ def test_a_result_that_was_taken_away_is_told(bench: Bench) -> None:
     for path in bench.attempt.glob("C1-001.*"):
         path.unlink()
 
-    assert _sole(_only(bench.check())) == "C1-001 is gone, record and log"
+    assert sole(only(bench.check())) == "C1-001 is gone, record and log"
 
 
 @pytest.mark.parametrize(
@@ -382,7 +208,7 @@ def test_a_result_that_contradicts_itself_is_told(
     """Whoever seals what was edited has to edit all that belongs together."""
     bench.edit("C1-001.json", change, seal=True)
 
-    assert _sole(_only(bench.check())) == f"C1-001.json: {says}"
+    assert sole(only(bench.check())) == f"C1-001.json: {says}"
 
 
 def _claim(outcome: Outcome, claimed: str = '"/usr/bin/python3"') -> Claim:
@@ -433,7 +259,7 @@ def test_claims_and_findings_that_do_not_fit_are_told(
     log.touch()
     Attempt(environment.key, bench.attempt).save_result(log, result)
 
-    assert _only(bench.check()).altered == ((f"C5-001.json: {says}",) if says else ())
+    assert only(bench.check()).altered == ((f"C5-001.json: {says}",) if says else ())
 
 
 def test_a_pass_against_the_audit_is_told(bench: Bench) -> None:
@@ -445,15 +271,15 @@ def test_a_pass_against_the_audit_is_told(bench: Bench) -> None:
 
     one = bench.verify()[1]
 
-    assert _sole(one) == "C1-001.json: it passed, which nobody can believe who reads integrity-001.log"
-    assert _again(one) == {"integrity": Again.SAME, "C1": Again.FLIPPED}
+    assert sole(one) == "C1-001.json: it passed, which nobody can believe who reads integrity-001.log"
+    assert again(one) == {"integrity": Again.SAME, "C1": Again.FLIPPED}
 
 
 def test_an_edited_audit_is_told(bench: Bench) -> None:
     """Its seal covers what is blanked, too, which is no part of its result."""
     bench.edit("integrity-001.json", lambda record: record.update(blanked={"/x": ""}))
 
-    assert _sole(_only(bench.check())).startswith("integrity-001.json does not have the seal")
+    assert sole(only(bench.check())).startswith("integrity-001.json does not have the seal")
 
 
 def test_notes_of_people_are_left_alone(bench: Bench) -> None:
@@ -461,7 +287,7 @@ def test_notes_of_people_are_left_alone(bench: Bench) -> None:
     (bench.attempt / "notes.txt").write_text("interesting")
     (bench.attempt / "C1-notes.json").write_text("{")
 
-    assert _only(bench.check()).holds
+    assert only(bench.check()).holds
 
 
 # --- the run and the command ------------------------------------------------------------------------------
@@ -542,7 +368,3 @@ def test_a_wrong_tier_is_a_wrong_call(command: Callable[..., int], capsys: pytes
     with pytest.raises(SystemExit):
         command("--tier", "C9")
     assert "C0, C1, C2, C3, C4, C5, integrity" in capsys.readouterr().err
-
-
-def _environment(bench: Bench) -> dict[str, Any]:
-    return dict(json.loads((bench.attempt / "environment.json").read_text()))
