@@ -25,6 +25,12 @@ from tests.unit.recording.workplace import DEADLINE_S, REPOSITORIES, TESTS, Work
 #: How long a session is at work, about, in seconds: moments are drawn from it.
 _WORK_S = 2.5
 
+_EACH_VICTIM = pytest.mark.parametrize(
+    ("whom", "workers"),
+    [("controller", []), ("controller", ["-n", "2"]), ("worker", ["-n", "2"])],
+    ids=["controller alone", "controller of workers", "worker"],
+)
+
 
 @contextmanager
 def _session(workplace: Workplace, run: str, *workers: str) -> Iterator[subprocess.Popen[bytes]]:
@@ -125,11 +131,7 @@ def _survives(workplace: Workplace, run: str, whom: str, workers: list[str], mom
     assert outcomes == {"passed": TESTS - 1, "skipped": 1}
 
 
-@pytest.mark.parametrize(
-    ("whom", "workers"),
-    [("controller", []), ("controller", ["-n", "2"]), ("worker", ["-n", "2"])],
-    ids=["controller alone", "controller of workers", "worker"],
-)
+@_EACH_VICTIM
 def test_a_run_outlives_a_kill(tmp_path: Path, whom: str, workers: list[str]) -> None:
     """At a random moment."""
     workplace = Workplace(tmp_path, pause_s=0.05)
@@ -139,11 +141,7 @@ def test_a_run_outlives_a_kill(tmp_path: Path, whom: str, workers: list[str]) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("whom", "workers"),
-    [("controller", []), ("controller", ["-n", "2"]), ("worker", ["-n", "2"])],
-    ids=["controller alone", "controller of workers", "worker"],
-)
+@_EACH_VICTIM
 def test_a_run_outlives_twenty_kills(tmp_path: Path, whom: str, workers: list[str]) -> None:
     """At twenty random moments, each in a run of its own."""
     workplace = Workplace(tmp_path, pause_s=0.05)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +27,7 @@ from pytest_researchenv.runs.reading import read_run, read_runs
 from pytest_researchenv.runs.telling import tell_damage
 from pytest_researchenv.store import Attempt, Store
 from pytest_researchenv.verifying.attempts import Chosen, attempts_of
+from tests.refusals import refuse_listing
 
 
 HOOK = Finding(Sign.HOOK, "/x/sitecustomize.py", "nothing", "code")
@@ -202,14 +201,7 @@ def test_a_folder_in_the_place_of_a_record_is_named(run: Path, name: str) -> Non
 
 def test_a_folder_that_cannot_be_listed_is_named(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing of a run is left out in silence; who verifies it goes no further."""
-    scan = os.scandir
-
-    def refusing(path: Path) -> AbstractContextManager[Iterator[os.DirEntry[str]]]:
-        if Path(path) == run / "opus":
-            raise PermissionError(13, "Permission denied")
-        return scan(path)
-
-    monkeypatch.setattr(os, "scandir", refusing)
+    refuse_listing(monkeypatch, run / "opus")
 
     found = read_run(run)
     assert [str(damage) for damage in found.damage] == [f"{run / 'opus'} cannot be listed: Permission denied"]

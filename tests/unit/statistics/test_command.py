@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +13,7 @@ import pytest
 
 from pytest_researchenv import cli
 from pytest_researchenv.model import Tier
+from tests.refusals import refuse_listing
 from tests.unit.statistics.made import attempt, verdicts, write
 from tests.unit.statistics.papers import as_published
 
@@ -220,14 +218,7 @@ def test_a_run_of_which_nothing_can_be_read_is_said(
     command: Command, results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the folder."""
-    scan = os.scandir
-
-    def refusing(path: Path) -> AbstractContextManager[Iterator[os.DirEntry[str]]]:
-        if Path(path) == results / "second":
-            raise PermissionError(13, "Permission denied")
-        return scan(path)
-
-    monkeypatch.setattr(os, "scandir", refusing)
+    refuse_listing(monkeypatch, results / "second")
 
     said = command("compare", "second", code=1)
 
