@@ -117,8 +117,7 @@ class DockerContainer:
         capture = Capture(capture_bytes, on_output)
         stopping = Stop(stop)
         with engine_call(f"run {argv[0]} in the container"):
-            self._revive()
-            before = self._oom_kills()
+            before = self._ready()
             started = time.monotonic()
             with self._watched() as disk:
                 code = self._execute(argv, environment, workdir, capture, deadline=started + timeout_s, stop=stopping)
@@ -316,8 +315,23 @@ class DockerContainer:
             raise SandboxError(f"container {self._id[:12]} still runs {_KILL_S:.0f} s after it was killed")
         return True
 
+    def _ready(self) -> int | None:
+        """Have the idle process run, and return the count of kills for memory so far.
+
+        A command may have ended it (`kill -9 -1` does). The engine notices a moment later: until then it says that the
+        container runs, and refuses what is to be run there.
+        """
+        self._revive()
+        try:
+            return self._oom_kills()
+        except APIError:
+            if not _wait(self._ended, time.monotonic() + _KILL_S):
+                raise
+            self._revive()
+            return self._oom_kills()
+
     def _revive(self) -> None:
-        """Start the container again when a command in it ended the idle process (`kill -9 -1` does)."""
+        """Start the container again when the idle process has ended."""
         if not self._ended():
             return
         if not self._started:

@@ -140,6 +140,24 @@ def test_exec_survives_an_agent_that_kills_everything(container: DockerContainer
     assert after.output.text() == "x\n"
 
 
+def test_exec_is_not_misled_by_an_engine_that_has_not_noticed(
+    docker_client: DockerClient, container: DockerContainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine may call a container running for a moment after its end; the command is run all the same."""
+    inspect = docker_client.api.inspect_container
+    late = inspect(container.id)
+    container.exec(["sh", "-c", "echo x > /kept; kill -9 -1; sleep 60"], timeout_s=30)
+    while inspect(container.id)["State"]["Running"]:
+        time.sleep(0.05)
+    answers = iter([late])
+    monkeypatch.setattr(docker_client.api, "inspect_container", lambda identifier: next(answers, inspect(identifier)))
+
+    after = container.exec(["cat", "/kept"], timeout_s=30)
+
+    assert next(answers, None) is None
+    assert after.output.text() == "x\n"
+
+
 def test_a_deadline_holds_when_the_idle_command_was_deleted(container: DockerContainer) -> None:
     """An agent that deletes the shell gets its time-out all the same; its files can still be read."""
     done = container.exec(["sh", "-c", "echo x > /kept; rm -f /usr/bin/sh /usr/bin/dash; sleep 60"], timeout_s=2)
