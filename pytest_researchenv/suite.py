@@ -6,26 +6,19 @@ The format is described in `docs/suite-format.md`.
 from __future__ import annotations
 
 import difflib
-import json
-import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
+from pytest_researchenv._problems import Problem, all_problems, read_value, shown
 from pytest_researchenv._shorthand import write_out
 from pytest_researchenv._sources import STRICT
-from pytest_researchenv._suite_problems import (
-    FOREIGN,
-    Problem,
-    repository_problems,
-    shown,
-    suite_problems,
-    validation_problems,
-)
+from pytest_researchenv._suite_problems import FOREIGN, repository_problems, suite_problems, validation_problems
 from pytest_researchenv.errors import ConfigurationError, SuiteError
 from pytest_researchenv.model import Deviation, Repository, Tier, TierSpec
 
@@ -150,7 +143,7 @@ def load_suite(folder: Path) -> Suite:
             repositories.append(repository)
     problems.extend(suite_problems(folder, repositories, canary=header.canary if header else ""))
     if problems or header is None:
-        raise SuiteError(_message(folder, problems))
+        raise SuiteError(all_problems(folder, problems))
     return Suite(
         name=header.name,
         folder=folder,
@@ -255,37 +248,18 @@ def _read_repository(file: Path, problems: list[Problem], *, always: tuple[Tier,
 
 
 def _read(adapter: TypeAdapter[_T], root: type[_T], file: Path, problems: list[Problem]) -> _T | None:
-    """Read a TOML file into a value; on failure say why in `problems`."""
-    try:
-        raw = tomllib.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        problems.append(Problem(file, "", "does not exist"))
-        return None
-    except (OSError, UnicodeDecodeError) as error:
-        problems.append(Problem(file, "", f"cannot be read: {error}"))
-        return None
-    except tomllib.TOMLDecodeError as error:
-        problems.append(Problem(file, "", f"is not valid TOML: {error}"))
-        return None
-    own = len(problems)
-    if root is Repository:
-        # Set by `load_suite`, not by the file.
-        for key, advice in FOREIGN.items():
-            if key in raw:
-                problems.append(Problem(file, key, f"unknown key (value {shown(raw.pop(key))}); {advice}"))
-        problems.extend(Problem(file, key, text) for key, text in write_out(raw))
-    try:
-        # Through JSON, since only there pydantic's strict mode takes a list for a tuple and a string for an enum.
-        value = adapter.validate_json(json.dumps(raw), strict=True)
-    except TypeError as error:
-        problems.append(Problem(file, "", f"holds a date or a time, which no key takes; put it in quotes: {error}"))
-        return None
-    except ValidationError as error:
-        problems.extend(validation_problems(file, root, raw, error))
-        return None
-    return value if len(problems) == own else None
+    return read_value(
+        adapter,
+        file,
+        problems,
+        prepare=_written_out if root is Repository else lambda _: (),
+        explain=lambda raw, error: validation_problems(file, root, raw, error),
+    )
 
 
-def _message(folder: Path, problems: list[Problem]) -> str:
-    count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-    return "\n".join([f"suite {folder} has {count}:", *(f"  {problem}" for problem in problems)])
+def _written_out(raw: dict[str, object]) -> Iterator[tuple[str, str]]:
+    # Set by `load_suite`, not by the file.
+    for key, advice in FOREIGN.items():
+        if key in raw:
+            yield key, f"unknown key (value {shown(raw.pop(key))}); {advice}"
+    yield from write_out(raw)
