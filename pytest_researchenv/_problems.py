@@ -21,6 +21,7 @@ __all__ = [
     "Problem",
     "all_problems",
     "confusable",
+    "contained_in_agent",
     "explained",
     "nearest",
     "read_value",
@@ -187,6 +188,14 @@ def confusable(name: str) -> str:
             "-k matches parts of names without regard to case; choose another name"
         )
     return ""
+
+
+def contained_in_agent(name: str) -> str:
+    """Say which agents' names hold a name, so that who selects by it would get their tests; empty where none does."""
+    agents = ", ".join(repr(agent) for agent in AGENTS if name.casefold() in agent)
+    return (
+        f"{name!r} is a part of {agents}: `-k {name}` would select their tests; choose another name" if agents else ""
+    )
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

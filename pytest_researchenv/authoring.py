@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import uuid
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -21,14 +22,16 @@ from pytest_researchenv.references.check import check_references
 from pytest_researchenv.report.deviations import deviations_page
 from pytest_researchenv.report.imports import ImportCount, imports_page
 from pytest_researchenv.report.references import ProbeCheck, references_page
+from pytest_researchenv.report.research import research_page
 from pytest_researchenv.report.validation import validation_page
+from pytest_researchenv.research.suite import load_research_suite
 from pytest_researchenv.sandbox.protocol import Limits
 from pytest_researchenv.sandbox.ready import docker_engine
 from pytest_researchenv.settings import Settings
 from pytest_researchenv.skeleton import write_skeleton
 from pytest_researchenv.source import fetch
 from pytest_researchenv.store import Store
-from pytest_researchenv.suite import find_suite, load_suite, validate
+from pytest_researchenv.suite import find_suite, holds_tasks, load_suite, validate
 
 
 __all__ = ["add_commands"]
@@ -184,7 +187,11 @@ def _new_repository(arguments: argparse.Namespace) -> int:
 
 def _lock(arguments: argparse.Namespace) -> int:
     folder = find_suite(arguments.suite)
-    load_suite(folder)  # What cannot be read is not to be locked.
+    # What cannot be read is not to be locked.
+    if holds_tasks(folder):
+        load_research_suite(folder)
+    else:
+        load_suite(folder)
     print(f"locked: {write_lock(folder)}")
     return 0
 
@@ -228,7 +235,10 @@ def _line(proof: Proof) -> str:
 
 
 def _document(arguments: argparse.Namespace) -> int:
-    suite = load_suite(find_suite(arguments.suite))
+    folder = find_suite(arguments.suite)
+    if holds_tasks(folder):
+        return _write_pages(arguments.docs, {f"{folder.name}.md": research_page(load_research_suite(folder))})
+    suite = load_suite(folder)
     run = arguments.results / arguments.name
     if not run.is_dir():
         raise ConfigurationError(
@@ -238,7 +248,11 @@ def _document(arguments: argparse.Namespace) -> int:
         "validation.md": validation_page(suite, Store(arguments.results, arguments.name)),
         "deviations.md": deviations_page(suite),
     }
+    return _write_pages(arguments.docs, pages)
+
+
+def _write_pages(docs: Path, pages: Mapping[str, str]) -> int:
     for name, text in pages.items():
-        write_page(arguments.docs / name, text)
-        print(f"written: {arguments.docs / name}")
+        write_page(docs / name, text)
+        print(f"written: {docs / name}")
     return 0

@@ -31,6 +31,7 @@ __all__ = [
     "SUITE_FILE",
     "Suite",
     "find_suite",
+    "holds_tasks",
     "load_suite",
     "resolve_probe",
     "shared_modules",
@@ -43,6 +44,7 @@ _T = TypeVar("_T")
 #: What makes a folder a suite.
 SUITE_FILE = "suite.toml"
 _REPOSITORY_FILE = "repo.toml"
+_TASK_FILE = "task.toml"
 _DEVIATIONS_FILE = "deviations.toml"
 _SHARED = "_shared"
 _KIT = Path(__file__).resolve().parent / "probes" / "kit"
@@ -92,9 +94,15 @@ class _Deviations:
     deviations: tuple[Deviation, ...]
 
 
-def suite_names() -> tuple[str, ...]:
-    """Return the names of the suites that come with this package, sorted."""
-    return tuple(sorted(_shipped()))
+def suite_names(*, of_tasks: bool | None = None) -> tuple[str, ...]:
+    """Return the names of the suites that come with this package, sorted.
+
+    Args:
+        of_tasks: whether only those of research tasks, or only those of repositories.
+    """
+    return tuple(
+        sorted(name for name, folder in _shipped().items() if of_tasks is None or holds_tasks(folder) is of_tasks)
+    )
 
 
 def find_suite(name_or_path: str) -> Path:
@@ -123,6 +131,11 @@ def find_suite(name_or_path: str) -> Path:
     )
 
 
+def holds_tasks(folder: Path) -> bool:
+    """Whether a suite is one of research tasks (`research/suite.py`), not of repositories."""
+    return any(not file.parent.name.startswith(".") for file in folder.glob(f"*/{_TASK_FILE}"))
+
+
 def load_suite(folder: Path) -> Suite:
     """Read a suite.
 
@@ -133,6 +146,8 @@ def load_suite(folder: Path) -> Suite:
         SuiteError: something in it is wrong; the message lists every problem of every file.
     """
     folder = folder.resolve()
+    if holds_tasks(folder):
+        raise SuiteError(f"{folder} holds research tasks, and this is for repositories: name another suite")
     problems: list[Problem] = []
     header = _read(_header_adapter(), _Header, folder / SUITE_FILE, problems)
     repositories: list[Repository] = []
@@ -193,6 +208,11 @@ def validate(folder: Path, *, console: Console) -> bool:
     Returns:
         Whether the suite is fine.
     """
+    if holds_tasks(folder):
+        # Suites of repositories need none of it.
+        from pytest_researchenv.research.suite import validate_research  # noqa: PLC0415 - see above
+
+        return validate_research(folder, console=console)
     # Collecting tests needs this module and no tables.
     from pytest_researchenv._suite_table import suite_counts, suite_table  # noqa: PLC0415 - see above
 
