@@ -84,6 +84,11 @@ def test_every_key_of_the_format_is_read(example: Task, tmp_path: Path) -> None:
         ("hours = 12.0", "hours = inf", "budget: hours and dollars must be positive numbers"),
         ("dollars = 10.0", "dolars = 10.0", "budget.dolars: unknown key (value 10.0); did you mean 'dollars'?"),
         ('folder = "tasks/digits"', 'folder = "../x"', "source: folder must be a path inside the repository"),
+        (
+            'git = "https://example.org/owner/name"',
+            'path = "."',
+            "source: commit and folder belong to git, and exclude path",
+        ),
         ('folder = "tasks/digits"', 'path = "."', "source: give git, commit and folder, or path"),
         ("0123456789abcdef01234567", "main", "source: commit must be 40 hexadecimal digits"),
         ('better = "higher"', 'better = "more"', "measures.accuracy.better: must be 'higher' or 'lower', not 'more'"),
@@ -148,6 +153,15 @@ def test_a_wrong_key_or_value_is_named_with_the_fix(tmp_path: Path, old: str, ne
         ('mean_of = ["final"', 'mean_of = ["finale"', "mean_of: no score is called 'finale'; did you mean 'final'?"),
         ('mean_of = ["final"', 'mean_of = ["mean"', "mean_of: 'mean' is a mean itself: name what is measured"),
         ("seeds = [0, 1, 2]", "seeds = [0, 1, 1]", "required.seeds: [0, 1, 1] has one twice: a run counts once"),
+        ("folds = [1, 2]", "folds = [2, 2]", "required.folds: [2, 2] has one twice"),
+        ("folds = [1, 2]", "folds = [true]", "required.folds[0]: must be a valid integer, not True"),
+        (
+            'baselines_from = "table 1"\nwithheld = 90.0',
+            'baselines_from = "table 7"\nwithheld = 90.0',
+            "no origin is called",
+        ),
+        ('methods = ["Replay"]', 'methods = ["Replai"]', "baselines: no baseline is called 'Replai'; did you mean"),
+        ('{ kind = "sources disagree"', '{ kind = "sources differ"', "doubts[1].kind: must be 'withheld missing', "),
         ("steps = 1000", "steps = 0", "required.steps: must be positive, not 0"),
         (
             'chosen_here = ["seeds"]',
