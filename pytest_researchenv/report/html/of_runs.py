@@ -8,6 +8,7 @@ from math import fsum
 from pytest_researchenv.model import Examination, Repository, Tier, Verdict
 from pytest_researchenv.report.calibration import Tally
 from pytest_researchenv.report.html import sections
+from pytest_researchenv.report.html.badge import badge
 from pytest_researchenv.report.html.labels import Labels, ordered
 from pytest_researchenv.report.html.made import made
 from pytest_researchenv.report.html.matrix_of import matrix_of
@@ -66,6 +67,7 @@ def run_page(
             *filter(None, last),
         ),
         version=version,
+        badges=tuple((name, badge(name, sections.rates_of(agent))) for name, agent in labels.named.items()),
     )
 
 
