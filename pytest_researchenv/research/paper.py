@@ -59,6 +59,27 @@ class PrimaryMetric:
 
 
 @dataclass(frozen=True, slots=True)
+class Resources:
+    """What runs took, on average.
+
+    Attributes:
+        attempts: how often something was handed in.
+        minutes: to the first valid score.
+        dollars: spent.
+        tokens: millions taken in.
+        tools: percentage of calls of tools that succeeded.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    attempts: str
+    minutes: str
+    dollars: str
+    tokens: str
+    tools: str
+
+
+@dataclass(frozen=True, slots=True)
 class TaskFigures:
     """A task's rows of tables 4 and 5.
 
@@ -67,11 +88,7 @@ class TaskFigures:
         completed: runs with a valid score of the primary sub-task.
         score: the share of the withheld score.
         completion: percentage of sub-tasks completed.
-        attempts: how often something was handed in.
-        minutes: to the first valid score.
-        dollars: spent.
-        tokens: millions taken in.
-        tools: percentage of calls of tools that succeeded.
+        resources: what it took.
         metrics: of its primary sub-task.
     """
 
@@ -81,11 +98,7 @@ class TaskFigures:
     completed: int
     score: Figures
     completion: Figures
-    attempts: str
-    minutes: str
-    dollars: str
-    tokens: str
-    tools: str
+    resources: Resources
     metrics: dict[str, PrimaryMetric]
 
 
@@ -99,11 +112,7 @@ class Averages:
     best: Figures
     completed_percent: str
     completion: Figures
-    attempts: str
-    minutes: str
-    dollars: str
-    tokens: str
-    tools: str
+    resources: Resources
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,8 +175,8 @@ def _averages(paper: Paper) -> Iterator[Check]:
     done = Fraction(100 * sum(one.completed for one in tasks), paper.runs * len(tasks))
     yield _check("table 4", "all tasks: runs with a primary score", Span(done, done), averages.completed_percent)
     for column, (where, what) in _PLAIN.items():
-        spans = [span_of(getattr(one, column)) for one in tasks]
-        yield _check(where, f"all tasks: {what}", mean(spans), getattr(averages, column))
+        spans = [span_of(getattr(one.resources, column)) for one in tasks]
+        yield _check(where, f"all tasks: {what}", mean(spans), getattr(averages.resources, column))
 
 
 def _spread(where: str, what: str, every: Iterable[str], published: str) -> Check:

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 
 from pytest_researchenv.research.cells import Plan, Run, required_runs
 from pytest_researchenv.research.metrics import Metric, exact_mean
-from pytest_researchenv.research.outputs.files import UnreadableError, read_text
+from pytest_researchenv.research.outputs.files import UnreadableError
 from pytest_researchenv.research.outputs.found import Finder, Found
 
 
@@ -84,7 +84,7 @@ def read_logs(root: Path) -> Found:
     finder = Finder(root)
     for path, name in finder.files(".log"):
         try:
-            segments = list(_segments(read_text(path)))
+            segments = list(_segments(finder.text(path)))
         except UnreadableError as error:
             finder.skip(name, error)
             continue

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pytest_researchenv.research.cells import Plan, Run, required_runs
 from pytest_researchenv.research.metrics import Metric
-from pytest_researchenv.research.outputs.files import UnreadableError, read_text
+from pytest_researchenv.research.outputs.files import UnreadableError
 from pytest_researchenv.research.outputs.found import Finder, Found
 
 
@@ -102,7 +102,7 @@ def read_tables(root: Path, explainer: str) -> Found:
     for path, name in finder.files(".csv"):
         try:
             dataset = _dataset(name)
-            for number, row in _rows(read_text(path), finder, name):
+            for number, row in _rows(finder.text(path), finder, name):
                 where = f"{name}:{number}"
                 try:
                     _take(finder, dataset, row, explainer, where)

@@ -12,7 +12,7 @@ from pathlib import Path
 from pytest_researchenv.errors import ResearchEnvError
 
 
-__all__ = ["MAX_BYTES", "MAX_FILES", "UnreadableError", "files_below", "read_bytes", "read_json", "read_text"]
+__all__ = ["MAX_BYTES", "MAX_FILES", "UnreadableError", "files_below", "read_bytes", "read_json"]
 
 #: Largest file that is read. A published training log has some hundred kilobytes.
 MAX_BYTES = 16 * 1024 * 1024
@@ -74,11 +74,6 @@ def read_bytes(path: Path, most: int = MAX_BYTES) -> bytes:
     if len(data) > most:
         raise UnreadableError(f"has more than {most} bytes; nothing of it was read")
     return data
-
-
-def read_text(path: Path) -> str:
-    """Read a text of lines; bytes that are no UTF-8 become U+FFFD, since logs hold all sorts of output."""
-    return read_bytes(path).decode("utf-8", errors="replace")
 
 
 def read_json(data: bytes) -> object:

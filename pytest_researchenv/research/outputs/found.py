@@ -8,14 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_researchenv.research.cells import Cell, Plan, Reading, Run, collect
-from pytest_researchenv.research.outputs.files import UnreadableError, files_below
+from pytest_researchenv.research.outputs.files import UnreadableError, files_below, read_bytes, read_json
 from pytest_researchenv.research.problems import OutputError, Problem, ProblemKind
 
 
-__all__ = ["Finder", "Found"]
+__all__ = ["MAX_TOTAL", "Finder", "Found"]
 
 #: How many files or lines that do not count are told.
 _TOLD = 200
+
+#: How much is read of all files together.
+MAX_TOTAL = 512 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,7 @@ class Finder:
     root: Path
     _readings: dict[tuple[str, str], list[Reading]] = field(default_factory=lambda: defaultdict(list))
     _unread: list[Problem] = field(default_factory=list)
+    _read: int = 0
 
     def files(self, name: str) -> list[tuple[Path, str]]:
         """Files whose name ends so; where they cannot be listed, none."""
@@ -73,6 +77,26 @@ class Finder:
         except UnreadableError as error:
             self.skip("the outputs", error)
             return []
+
+    def bytes(self, path: Path) -> bytes:
+        """The content of a file.
+
+        Raises:
+            UnreadableError: it cannot be read, or too much was read before.
+        """
+        if self._read >= MAX_TOTAL:
+            raise UnreadableError(f"was not read: all files together have more than {MAX_TOTAL} bytes")
+        data = read_bytes(path)
+        self._read += len(data)
+        return data
+
+    def text(self, path: Path) -> str:
+        """A text of lines; bytes that are no UTF-8 become U+FFFD, since logs hold all sorts of output."""
+        return self.bytes(path).decode("utf-8", errors="replace")
+
+    def json(self, path: Path) -> object:
+        """A JSON document."""
+        return read_json(self.bytes(path))
 
     def add(self, subtask: str, metric: str, run: Run, value: object, source: str) -> None:
         """Note a value."""

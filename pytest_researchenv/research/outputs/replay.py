@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pytest_researchenv.research.cells import Plan, Run, required_runs
 from pytest_researchenv.research.metrics import Metric
-from pytest_researchenv.research.outputs.files import UnreadableError, read_bytes, read_json
+from pytest_researchenv.research.outputs.files import UnreadableError
 from pytest_researchenv.research.outputs.found import Finder, Found
 
 
@@ -81,7 +81,7 @@ def read_records(root: Path) -> Found:
         if path.name == _SUMMARY:
             continue
         try:
-            records = list(_records(read_json(read_bytes(path))))
+            records = list(_records(finder.json(path)))
         except UnreadableError as error:
             finder.skip(name, error)
             continue

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from pytest_researchenv.research.cells import Cell, Plan, Run, mean_cell
 from pytest_researchenv.research.metrics import Metric
-from pytest_researchenv.research.outputs.files import UnreadableError, read_bytes, read_json, read_text
+from pytest_researchenv.research.outputs.files import UnreadableError, read_json
 from pytest_researchenv.research.outputs.found import Finder, Found
 from pytest_researchenv.research.outputs.settings import read_settings
 
@@ -133,8 +133,8 @@ def read_runs(root: Path) -> Found:
         if path.name != "evaluate.txt":
             continue
         try:
-            column = _column(read_settings(read_text(path.with_name("config.yaml"))))
-            lines = list(_lines(read_bytes(path)))
+            column = _column(read_settings(finder.text(path.with_name("config.yaml"))))
+            lines = list(_lines(finder.bytes(path)))
             for number, line in lines:
                 for way in _ways(name, column, line):
                     metric = column.name if column.way else f"{column.name} {'I2TR' if way == 'i2t' else 'T2IR'}@1"

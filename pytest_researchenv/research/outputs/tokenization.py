@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pytest_researchenv.research.cells import Plan, Run, required_runs
 from pytest_researchenv.research.metrics import Metric, percent
-from pytest_researchenv.research.outputs.files import UnreadableError, read_bytes, read_json
+from pytest_researchenv.research.outputs.files import UnreadableError
 from pytest_researchenv.research.outputs.found import Finder, Found
 
 
@@ -80,11 +80,11 @@ def read_predictions(root: Path) -> Found:
     for path, name in finder.files(".json"):
         try:
             if seed := re.fullmatch(r"generation/gen_seed_([0-9]{1,9})\.json", name):
-                _take_generation(finder, name, int(seed[1]), _document(path))
+                _take_generation(finder, name, int(seed[1]), _document(finder, path))
             elif name == "generation/gen_summary.json":
-                _compare_summary(root, _document(path))
+                _compare_summary(finder, _document(finder, path))
             elif name == "cls/pc_summary.json":
-                _take_paragraphs(finder, name, _document(path))
+                _take_paragraphs(finder, name, _document(finder, path))
             else:
                 _take_frame(finder, name, path)
         except UnreadableError as error:
@@ -95,8 +95,8 @@ def read_predictions(root: Path) -> Found:
     return finder.found()
 
 
-def _document(path: Path) -> Mapping[str, object]:
-    document = read_json(read_bytes(path))
+def _document(finder: Finder, path: Path) -> Mapping[str, object]:
+    document = finder.json(path)
     if not isinstance(document, dict):
         raise UnreadableError("holds no JSON object")
     return document
@@ -130,17 +130,17 @@ def _generated(seed: int, document: Mapping[str, object]) -> Iterator[tuple[str,
                     yield task, measure, values[f"{measure}_f1"]
 
 
-def _compare_summary(root: Path, summary: Mapping[str, object]) -> None:
+def _compare_summary(finder: Finder, summary: Mapping[str, object]) -> None:
     """Refuse a summary that does not follow from the files of its seeds."""
     seeds = summary.get("seeds")
     if not isinstance(seeds, list) or not all(type(seed) is int for seed in seeds):
         raise UnreadableError("names no seeds")
     expected: dict[tuple[str, str], list[object]] = {}
     for seed in seeds[:100]:
-        path = root / "generation" / f"gen_seed_{seed}.json"
+        path = finder.root / "generation" / f"gen_seed_{seed}.json"
         if not path.is_file():
             raise UnreadableError(f"is a summary without gen_seed_{seed}.json; a summary alone is no result")
-        for task, measure, value in _generated(seed, _document(path)):
+        for task, measure, value in _generated(seed, _document(finder, path)):
             expected.setdefault((measure, task), []).append(value)
     for measure in _MEASURES:
         told = summary.get(measure)
@@ -174,7 +174,7 @@ def _take_frame(finder: Finder, name: str, path: Path) -> None:
     else:
         return
     fold = int(match[1]) if one.folded else None
-    seeds, rows = _frame(_document(path))
+    seeds, rows = _frame(_document(finder, path))
     for metric in _MEASURES.values():
         row = rows.get(f"Test {metric.name.lower().replace('-', '_')}")
         if row is None:

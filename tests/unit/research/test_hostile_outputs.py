@@ -176,6 +176,17 @@ def test_a_folder_without_end_is_told(tmp_path: Path, monkeypatch: pytest.Monkey
         assert said in problem.what
 
 
+@EVERY
+def test_all_files_together_have_a_limit(tmp_path: Path, reader: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each may be within its own, and thousands of them are not: the first that is too much is told, and all after."""
+    monkeypatch.setattr("pytest_researchenv.research.outputs.found.MAX_TOTAL", 0)
+
+    found = read(reader, tmp_path, b"")
+
+    assert not found.readings
+    assert "all files together have more than 0 bytes" in found.unread[0].what
+
+
 def test_names_that_are_no_text_are_told(tmp_path: Path) -> None:
     """A file's name may be any bytes, and stands in a report."""
     path = os.fsencode(tmp_path) + b"/a\xff\n.log"
