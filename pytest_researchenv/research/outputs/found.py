@@ -69,6 +69,7 @@ class Finder:
     _readings: dict[tuple[str, str], list[Reading]] = field(default_factory=lambda: defaultdict(list))
     _unread: list[Problem] = field(default_factory=list)
     _read: int = 0
+    _skipped: int = 0
 
     def files(self, name: str) -> list[tuple[Path, str]]:
         """Files whose name ends so; where they cannot be listed, none."""
@@ -104,9 +105,14 @@ class Finder:
 
     def skip(self, where: str, why: object) -> None:
         """Note what no value was taken from."""
-        if len(self._unread) < _TOLD:
+        self._skipped += 1
+        if self._skipped <= _TOLD:
             self._unread.append(Problem(ProblemKind.UNREADABLE, f"{where}: {why}"))
 
     def found(self) -> Found:
         """All of it."""
-        return Found({key: tuple(every) for key, every in self._readings.items()}, tuple(self._unread))
+        readings = {key: tuple(every) for key, every in self._readings.items()}
+        if self._skipped <= _TOLD:
+            return Found(readings, tuple(self._unread))
+        rest = Problem(ProblemKind.UNREADABLE, f"{self._skipped - _TOLD} more files or lines")
+        return Found(readings, (*self._unread, rest))
