@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -293,6 +294,24 @@ def test_a_return_of_the_suite_is_at_most_1000(tmp_path: Path) -> None:
     assert found.cells("irb-hopper", replay.PLANS["irb-hopper"])["Average return"].mean == 1000.5
     with pytest.raises(OutputError, match=r"1000\.5 is not within 0 and 1000"):
         found.cells("irb-reacher-hard", replay.PLANS["irb-reacher-hard"])
+
+
+def test_ranges_are_those_of_the_metrics() -> None:
+    """Percent of accuracies, recalls and F1, 0 to 1 of areas, 0 to 1000 of the suite's returns, none of Gym's."""
+    ranges = {
+        (name.partition("-")[0], plan.metric.least, plan.metric.most)
+        for one in (continual, retrieval, tokenization, explanation)
+        for name, plans in one.PLANS.items()
+        for plan in plans
+    }
+    returns = {name: (plan.metric.least, plan.metric.most) for name, (plan,) in replay.PLANS.items()}
+
+    assert ranges == {("cl", 0, 100), ("cmr", 0, 100), ("mdt", 0, 100), ("tim", 0, 4), ("tim", 0, 1)}
+    assert {name for name, limits in returns.items() if limits == (0, 1000)} == {
+        *("irb-quadruped-walk", "irb-cheetah-run", "irb-reacher-hard", "irb-finger-turn-hard"),
+        *("irb-pixel-walker-walk", "irb-pixel-cheetah-run"),
+    }
+    assert {returns[name] for name in ("irb-walker2d", "irb-halfcheetah", "irb-hopper")} == {(-math.inf, math.inf)}
 
 
 def test_turning_a_finger_takes_three_times_the_steps() -> None:
