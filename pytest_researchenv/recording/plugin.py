@@ -17,11 +17,12 @@ from pytest_researchenv.engine import Engine
 from pytest_researchenv.errors import ConfigurationError, StoreError
 from pytest_researchenv.fixtures import JUDGED, OPENED, SESSION, harness_of
 from pytest_researchenv.lock import dataset_digest
+from pytest_researchenv.manifest import EngineFacts, Manifest
 from pytest_researchenv.options import chosen_agents, continued_option, path_option, run_option, text_option
 from pytest_researchenv.recording.earlier import earlier_sessions, newest_log
 from pytest_researchenv.recording.entry import LOG, Entry, Finishing, excerpt_of, plain
-from pytest_researchenv.recording.journal import Began, Collected, EngineFacts, Finished, Journal
-from pytest_researchenv.recording.manifest import Manifest, begun, ended, save_manifest, without_secrets
+from pytest_researchenv.recording.journal import Began, Collected, Finished, Journal
+from pytest_researchenv.recording.manifest import begun, ended, save_manifest, without_secrets
 from pytest_researchenv.recording.reports import Reports
 from pytest_researchenv.redaction import Redactor, secrets_in
 from pytest_researchenv.store import Store

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pytest_researchenv.report.tables import Column, Table, Value
+from pytest_researchenv.research.metrics import Direction
 from pytest_researchenv.research.task import (
     Confidence,
-    Direction,
     Doubt,
     DoubtKind,
     ResearchSuite,

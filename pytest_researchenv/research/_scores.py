@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar
 
 from pytest_researchenv._sources import STRICT
+from pytest_researchenv.research.metrics import Direction, Metric
 
 
-__all__ = ["Confidence", "Direction", "Doubt", "DoubtKind", "Measure", "Origin", "Score", "Validation"]
-
-
-class Direction(StrEnum):
-    """Which of two values of a measure is the better one."""
-
-    HIGHER = "higher"
-    LOWER = "lower"
-
-    def best(self, values: Iterable[float]) -> float:
-        """Return the best of some values."""
-        return max(values) if self is Direction.HIGHER else min(values)
+__all__ = ["Confidence", "Doubt", "DoubtKind", "Measure", "Origin", "Score", "Validation"]
 
 
 class Confidence(StrEnum):
@@ -104,10 +93,9 @@ class Measure:
     range: tuple[float, float]
     unit: str = ""
 
-    def holds(self, value: float) -> bool:
-        """Whether a value is one that the measure can have."""
-        low, high = self.range
-        return low <= value <= high
+    def metric(self, name: str) -> Metric:
+        """Return the metric that a score of this measure is."""
+        return Metric(name, self.better, *self.range)
 
 
 @dataclass(frozen=True, slots=True)

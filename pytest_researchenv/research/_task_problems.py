@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from pytest_researchenv._problems import Problem, confusable, contained_in_agent, nearest
+from pytest_researchenv.research.metrics import Direction, Metric
 from pytest_researchenv.research.task import DoubtKind, Measure, PrimaryScore, Required, Score, Subtask, Task
 
 
@@ -156,22 +156,26 @@ def _values(score: Score, measure: Measure) -> Iterator[tuple[str, str]]:
     every: list[tuple[str, float | None]] = [(f"baselines.{name}", value) for name, value in score.baselines.items()]
     every += [(f"validation.baselines.{name}", value) for name, value in score.validation.baselines.items()]
     every += [("withheld", score.withheld), ("validation.withheld", score.validation.withheld)]
-    low, high = measure.range
+    metric = measure.metric(score.measure)
     for key, value in every:
-        if value is not None and not (math.isfinite(value) and measure.holds(value)):
-            yield key, f"{value} is outside the range of {score.measure!r}, {low} to {high}"
-    top = measure.better.best(score.baselines.values())
+        if value is not None and (wrong := metric.wrong(value)):
+            yield key, f"{wrong}, the range of {score.measure!r}"
+    top = _best(metric, score.baselines.values())
     best = {name for name, value in score.baselines.items() if value == top}
     if set(score.best) != best:
         yield "best", f"{list(score.best)} is not {sorted(best)}, which reached {top}"
-    yield from _doubts(score, measure)
+    yield from _doubts(score, metric, top)
 
 
-def _doubts(score: Score, measure: Measure) -> Iterator[tuple[str, str]]:
+def _best(metric: Metric, values: Iterable[float]) -> float:
+    return max(values) if metric.direction is Direction.HIGHER else min(values)
+
+
+def _doubts(score: Score, metric: Metric, top: float) -> Iterator[tuple[str, str]]:
     """What the numbers themselves say must be said, and nothing else."""
-    top = measure.better.best(score.baselines.values())
-    # Equal is not above.
-    not_above = score.withheld is not None and measure.better.best((top, score.withheld)) == top
+    # Equal is not above; of what is no number its range is told.
+    numbers = not metric.wrong(score.withheld) and not metric.wrong(top)
+    not_above = numbers and score.withheld is not None and not metric.better(score.withheld, top)
     for kind, true in ((DoubtKind.WITHHELD_MISSING, score.withheld is None), (DoubtKind.WITHHELD_NOT_ABOVE, not_above)):
         said = score.doubted(kind) is not None
         if true and not said:

@@ -12,7 +12,6 @@ from typing import ClassVar
 from pytest_researchenv._sources import STRICT
 from pytest_researchenv.research._scores import (
     Confidence,
-    Direction,
     Doubt,
     DoubtKind,
     Measure,
@@ -41,7 +40,6 @@ __all__ = [
     "Budget",
     "Confidence",
     "DataSet",
-    "Direction",
     "Doubt",
     "DoubtKind",
     "Evaluation",
@@ -224,6 +222,10 @@ class Task:
     def measure(self, subtask: str, score: str) -> Measure:
         """Return the measure that a score is a value of."""
         return self.measures[self.subtasks[subtask].scores[score].measure]
+
+    def read_as(self, subtask: str) -> str:
+        """Return the name that the readers of published outputs (`outputs`) have for a sub-task."""
+        return f"{self.acronym.lower()}-{subtask.replace('_', '-')}"
 
 
 @dataclass(frozen=True, slots=True)

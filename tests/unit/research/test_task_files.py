@@ -10,8 +10,9 @@ from rich.console import Console
 
 from pytest_researchenv.cli import main
 from pytest_researchenv.errors import SuiteError
+from pytest_researchenv.research.metrics import Direction
 from pytest_researchenv.research.suite import load_research_suite
-from pytest_researchenv.research.task import Confidence, Direction, DoubtKind, Fetch, Holds, Need, Task
+from pytest_researchenv.research.task import Confidence, DoubtKind, Fetch, Holds, Need, Task
 from pytest_researchenv.suite import holds_tasks, load_suite, validate
 
 
@@ -143,10 +144,10 @@ def test_a_wrong_key_or_value_is_named_with_the_fix(tmp_path: Path, old: str, ne
         (
             "Nothing = 20.0",
             "Nothing = 120.0",
-            "baselines.Nothing: 120.0 is outside the range of 'accuracy', 0.0 to 100",
+            "baselines.Nothing: 120 is not within 0 and 100, the range of 'accuracy'",
         ),
-        ("Nothing = 20.0", "Nothing = nan", "baselines.Nothing: nan is outside the range"),
-        ("Replay = 82.0", "Replay = -1.0", "validation.baselines.Replay: -1.0 is outside the range"),
+        ("Nothing = 20.0", "Nothing = nan", "baselines.Nothing: nan is no finite number"),
+        ("Replay = 82.0", "Replay = -1.0", "validation.baselines.Replay: -1 is not within 0 and 100"),
         ("Nothing = 20.0", "Nothing = 80.0", "best: ['Replay'] is not ['Nothing', 'Replay'], which reached 80.0"),
         ("Nothing = 20.0", "Nothing = 81.0", "best: ['Replay'] is not ['Nothing'], which reached 81.0"),
         ('better = "higher"', 'better = "lower"', "best: ['Replay'] is not ['Nothing'], which reached 20.0"),
