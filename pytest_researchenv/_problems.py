@@ -20,12 +20,15 @@ from pytest_researchenv.agents.registry import AGENTS
 __all__ = [
     "Problem",
     "all_problems",
+    "canary_problems",
     "confusable",
     "contained_in_agent",
+    "described",
     "explained",
     "nearest",
     "read_value",
     "shown",
+    "stray_problems",
     "typed_problems",
 ]
 
@@ -57,6 +60,39 @@ def all_problems(folder: Path, problems: Sequence[Problem]) -> str:
     """Return what is said of a suite with problems: all of them."""
     count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
     return "\n".join([f"suite {folder} has {count}:", *(f"  {problem}" for problem in problems)])
+
+
+def described(folder: Path, name: str) -> list[Path]:
+    """Return the files that describe what a suite holds, one a folder, sorted.
+
+    What is hidden, like an editor's copies, is in no lock.
+
+    Args:
+        folder: the suite's folder.
+        name: what such a file is called.
+    """
+    return sorted(file for file in folder.glob(f"*/{name}") if not file.parent.name.startswith("."))
+
+
+def stray_problems(folder: Path, name: str, kind: str, *, signs: Sequence[str]) -> Iterator[Problem]:
+    """Say which folders of a suite look as if they were to hold such a file: a misspelt one must not make them vanish.
+
+    Args:
+        folder: the suite's folder.
+        name: what the file is called.
+        kind: what it describes.
+        signs: patterns of files that only such a folder has.
+    """
+    for subfolder in sorted(path for path in folder.glob("*/") if not path.name.startswith(("_", "."))):
+        if not (subfolder / name).exists() and any(any(subfolder.glob(sign)) for sign in signs):
+            yield Problem(subfolder, "", f"has no {name}, but files of a {kind}: add it, or remove the folder")
+
+
+def canary_problems(files: Iterable[Path], canary: str) -> Iterator[Problem]:
+    """Say which files lack a suite's canary; where it has none, none does."""
+    for file in sorted(files) if canary else ():
+        if canary not in file.read_text(encoding="utf-8", errors="replace"):
+            yield Problem(file, "", f"lacks the suite's canary: add a comment line with {canary!r}")
 
 
 def read_value(

@@ -13,7 +13,15 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 from pydantic import ValidationError
 
-from pytest_researchenv._problems import Problem, confusable, explained, nearest, shown
+from pytest_researchenv._problems import (
+    Problem,
+    canary_problems,
+    confusable,
+    explained,
+    nearest,
+    shown,
+    stray_problems,
+)
 from pytest_researchenv.model import (
     Asset,
     Cause,
@@ -173,15 +181,9 @@ def suite_problems(folder: Path, repositories: Sequence[Repository], *, canary: 
         repositories: those of its repositories that could be read.
         canary: what each probe and recipe must hold; empty for nothing.
     """
-    for file in sorted((*folder.rglob("*.py"), *folder.glob("*/oracle.sh"))) if canary else ():
-        if file.parent != folder and canary not in file.read_text(encoding="utf-8", errors="replace"):
-            yield Problem(file, "", f"lacks the suite's canary: add a comment line with {canary!r}")
-    for subfolder in sorted(path for path in folder.glob("*/") if not path.name.startswith(("_", "."))):
-        # A misspelt repo.toml must not make a repository vanish.
-        if not (subfolder / "repo.toml").exists() and (
-            (subfolder / "oracle.sh").exists() or any(subfolder.glob("*.t*ml"))
-        ):
-            yield Problem(subfolder, "", "has no repo.toml, but files of a repository: add it, or remove the folder")
+    answers = (file for file in (*folder.rglob("*.py"), *folder.glob("*/oracle.sh")) if file.parent != folder)
+    yield from canary_problems(answers, canary)
+    yield from stray_problems(folder, "repo.toml", "repository", signs=("oracle.sh", "*.t*ml"))
     by_slug: dict[str, Repository] = {}
     for repository in repositories:
         first = by_slug.setdefault(repository.slug.casefold(), repository)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from pydantic import TypeAdapter
 
-from pytest_researchenv._problems import Problem, all_problems, read_value, shown
+from pytest_researchenv._problems import Problem, all_problems, described, read_value, shown
 from pytest_researchenv._shorthand import write_out
 from pytest_researchenv._sources import STRICT
 from pytest_researchenv._suite_problems import FOREIGN, repository_problems, suite_problems, validation_problems
@@ -133,7 +133,7 @@ def find_suite(name_or_path: str) -> Path:
 
 def holds_tasks(folder: Path) -> bool:
     """Whether a suite is one of research tasks (`research/suite.py`), not of repositories."""
-    return any(not file.parent.name.startswith(".") for file in folder.glob(f"*/{_TASK_FILE}"))
+    return bool(described(folder, _TASK_FILE))
 
 
 def load_suite(folder: Path) -> Suite:
@@ -151,8 +151,7 @@ def load_suite(folder: Path) -> Suite:
     problems: list[Problem] = []
     header = _read(_header_adapter(), _Header, folder / SUITE_FILE, problems)
     repositories: list[Repository] = []
-    # What is hidden, like an editor's copies, is in no lock.
-    for file in sorted(file for file in folder.glob(f"*/{_REPOSITORY_FILE}") if not file.parent.name.startswith(".")):
+    for file in described(folder, _REPOSITORY_FILE):
         repository = _read_repository(file, problems, always=header.tiers if header else ())
         if repository is not None:
             repositories.append(repository)
@@ -208,22 +207,27 @@ def validate(folder: Path, *, console: Console) -> bool:
     Returns:
         Whether the suite is fine.
     """
-    if holds_tasks(folder):
-        # Suites of repositories need none of it.
-        from pytest_researchenv.research.suite import validate_research  # noqa: PLC0415 - see above
-
-        return validate_research(folder, console=console)
-    # Collecting tests needs this module and no tables.
-    from pytest_researchenv._suite_table import suite_counts, suite_table  # noqa: PLC0415 - see above
-
     try:
-        suite = load_suite(folder)
+        if holds_tasks(folder):
+            # Suites of repositories need none of it.
+            from pytest_researchenv.research.suite import show_research_suite  # noqa: PLC0415 - see above
+
+            show_research_suite(folder, console=console)
+        else:
+            _show_suite(folder, console=console)
     except SuiteError as error:
         console.print(str(error), style="red", markup=False, highlight=False, soft_wrap=True)
         return False
+    return True
+
+
+def _show_suite(folder: Path, *, console: Console) -> None:
+    # Collecting tests needs this module and no tables.
+    from pytest_researchenv._suite_table import suite_counts, suite_table  # noqa: PLC0415 - see above
+
+    suite = load_suite(folder)
     console.print(suite_table(suite))
     console.print(suite_counts(suite), markup=False, highlight=False)
-    return True
 
 
 def _shipped() -> dict[str, Path]:

@@ -6,7 +6,15 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from pytest_researchenv._problems import Problem, confusable, contained_in_agent, nearest
+from pytest_researchenv._problems import (
+    Problem,
+    canary_problems,
+    confusable,
+    contained_in_agent,
+    described,
+    nearest,
+    stray_problems,
+)
 from pytest_researchenv.research.metrics import Direction, Metric
 from pytest_researchenv.research.task import DoubtKind, Measure, PrimaryScore, Required, Score, Subtask, Task
 
@@ -30,15 +38,11 @@ def suite_problems(folder: Path, tasks: Sequence[Task], *, canary: str = "") -> 
         tasks: those of its tasks that could be read.
         canary: what each of its files must hold; empty for nothing.
     """
-    for file in sorted((*folder.rglob("*.py"), *folder.rglob("*.sh"), *folder.glob("*/task.toml"))) if canary else ():
-        if canary not in file.read_text(encoding="utf-8", errors="replace"):
-            yield Problem(file, "", f"lacks the suite's canary: add a comment line with {canary!r}")
-    for subfolder in sorted(path for path in folder.glob("*/") if not path.name.startswith(("_", "."))):
-        # A misspelt task.toml must not make a task vanish.
-        if (subfolder / "repo.toml").exists():
-            yield Problem(subfolder, "", "has a repo.toml: a suite holds research tasks or repositories, and not both")
-        elif not (subfolder / "task.toml").exists() and any(subfolder.glob("*.t*ml")):
-            yield Problem(subfolder, "", "has no task.toml, but files of a task: add it, or remove the folder")
+    answers = (*folder.rglob("*.py"), *folder.rglob("*.sh"), *folder.glob("*/task.toml"))
+    yield from canary_problems(answers, canary)
+    yield from stray_problems(folder, "task.toml", "task", signs=("*.t*ml",))
+    for file in described(folder, "repo.toml"):
+        yield Problem(file.parent, "", "has a repo.toml: a suite holds research tasks or repositories, and not both")
     named: dict[str, Task] = {}
     for task in tasks:
         first = named.setdefault(task.slug, task)

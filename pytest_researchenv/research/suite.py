@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from pydantic import TypeAdapter
 
-from pytest_researchenv._problems import Problem, all_problems, read_value, shown, typed_problems
+from pytest_researchenv._problems import Problem, all_problems, described, read_value, shown, typed_problems
 from pytest_researchenv._sources import STRICT
 from pytest_researchenv.errors import SuiteError
 from pytest_researchenv.probes.lookup import printable
@@ -22,7 +22,7 @@ from pytest_researchenv.research.task import ResearchSuite, Task
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["load_research_suite", "validate_research"]
+__all__ = ["load_research_suite", "show_research_suite"]
 
 _T = TypeVar("_T")
 
@@ -60,7 +60,7 @@ def load_research_suite(folder: Path) -> ResearchSuite:
     problems: list[Problem] = []
     header = _read(_header_adapter(), _Header, folder / _SUITE_FILE, problems)
     tasks: list[Task] = []
-    for file in sorted(file for file in folder.glob(f"*/{_TASK_FILE}") if not file.parent.name.startswith(".")):
+    for file in described(folder, _TASK_FILE):
         task = _read(_task_adapter(), Task, file, problems, foreign=_FOREIGN)
         if task is not None:
             tasks.append(replace(task, folder=str(file.parent)))
@@ -77,33 +77,27 @@ def load_research_suite(folder: Path) -> ResearchSuite:
     )
 
 
-def validate_research(folder: Path, *, console: Console) -> bool:
-    """Check a suite of research tasks, and print what it holds or what is wrong with it.
+def show_research_suite(folder: Path, *, console: Console) -> None:
+    """Print what a suite of research tasks holds, what is to be beaten, and what is doubtful about published numbers.
 
     Args:
         folder: the folder that holds `suite.toml`.
         console: where to print.
 
-    Returns:
-        Whether the suite is fine. Doubts about published numbers are told, and do not make it wrong.
+    Raises:
+        SuiteError: something in it is wrong; a doubt is not.
     """
     # Collecting tests needs this module and no tables.
     from pytest_researchenv.report.research_tables import deciding_table, tasks_table, warnings  # noqa: PLC0415
     from pytest_researchenv.report.tables import as_rich  # noqa: PLC0415 - see above
 
-    try:
-        suite = load_research_suite(folder)
-    except SuiteError as error:
-        console.print(str(error), style="red", markup=False, highlight=False, soft_wrap=True)
-        return False
+    suite = load_research_suite(folder)
     for table in (tasks_table(suite), *map(deciding_table, suite.tasks)):
         console.print(as_rich(table))
         console.print()
     for kind, place, why in warnings(suite):
-        console.print(
-            f"warning: {place}: {kind}: {printable(why, _LONGEST)}", markup=False, highlight=False, soft_wrap=True
-        )
-    return True
+        text = f"warning: {place}: {kind}: {printable(why, _LONGEST)}"
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 @cache
