@@ -126,6 +126,16 @@ COMMANDS: Mapping[str, Command] = {
         "check that a trajectory follows its format (ATIF 1.7)",
         (Example("researchenv trajectory trajectory.json", "of an attempt's folder"),),
     ),
+    "rerun": Command(
+        "pytest_researchenv.rerunning:add_command",
+        "run some of a run again, with the command line that it was started with",
+        (
+            Example("researchenv rerun default --dry-run", "what ended in an error or is missing: print the command"),
+            Example("researchenv rerun default failed tier:C3 --dry-run", "what failed, and all of C3"),
+            Example("researchenv rerun default --dry-run -- -n 2 -x", "with further arguments for pytest"),
+        ),
+        passes_on=True,
+    ),
     "diagnose": Command(
         "pytest_researchenv.diagnosing:add_command",
         "say why tiers failed: one cause each, the line that shows it, and what to do next",
