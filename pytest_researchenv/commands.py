@@ -62,6 +62,15 @@ class Command:
 
 
 COMMANDS: Mapping[str, Command] = {
+    "doctor": Command(
+        "pytest_researchenv.doctor.command:add_command",
+        "check what this host has for a run: engine, devices, disk, keys, indexes, tools; each with how to mend it",
+        (
+            Example("researchenv doctor", "everything that can be checked here"),
+            Example("researchenv doctor --agent noop --accelerator cpu", "for a run of this agent without devices"),
+            Example("researchenv doctor --json", "for programs"),
+        ),
+    ),
     "validate": Command(
         "pytest_researchenv.authoring:add_commands",
         "check a suite's files without Docker, and print what it holds",
