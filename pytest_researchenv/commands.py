@@ -230,6 +230,15 @@ COMMANDS: Mapping[str, Command] = {
             ),
         ),
     ),
+    "completion": Command(
+        "pytest_researchenv.completing:add_command",
+        "print what lets a shell complete this command",
+        (
+            Example("researchenv completion bash", 'in ~/.bashrc: eval "$(researchenv completion bash)"'),
+            Example("researchenv completion zsh", "into a file _researchenv in a folder of $fpath"),
+            Example("researchenv completion fish", "into ~/.config/fish/completions/researchenv.fish"),
+        ),
+    ),
 }
 
 
