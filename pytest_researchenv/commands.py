@@ -234,9 +234,11 @@ COMMANDS: Mapping[str, Command] = {
         "pytest_researchenv.completing:add_command",
         "print what lets a shell complete this command",
         (
-            Example("researchenv completion bash", 'in ~/.bashrc: eval "$(researchenv completion bash)"'),
-            Example("researchenv completion zsh", "into a file _researchenv in a folder of $fpath"),
-            Example("researchenv completion fish", "into ~/.config/fish/completions/researchenv.fish"),
+            Example(
+                "researchenv completion bash", "for the file ~/.local/share/bash-completion/completions/researchenv"
+            ),
+            Example("researchenv completion zsh", "for a file _researchenv in a folder of $fpath"),
+            Example("researchenv completion fish", "for the file ~/.config/fish/completions/researchenv.fish"),
         ),
     ),
 }

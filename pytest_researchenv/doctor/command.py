@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -28,11 +28,13 @@ from pytest_researchenv.doctor.registries import image_findings
 from pytest_researchenv.doctor.tools import client_findings, git_findings, pyright_findings
 from pytest_researchenv.doctor.values import Asked, Check, Finding, State
 from pytest_researchenv.doctor.versions import version_findings
+from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.probes.lookup import printable
 
 
 __all__ = ["add_command", "checks"]
 
+_ACCELERATORS = ("auto", "cpu", "cuda")
 _GIB = 1024**3
 _LONGEST = 1000
 _STYLES = {State.OK: "green", State.WARNING: "yellow", State.PROBLEM: "bold red", State.SKIPPED: "dim"}
@@ -43,7 +45,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     doctor = commands.add_parser("doctor")
     doctor.add_argument("--agent", action="append", metavar="NAME", help="agent that is to work; may be repeated")
     add_profile_options(doctor)
-    doctor.add_argument("--accelerator", default="auto", choices=("auto", "cpu", "cuda"), help="what C2 to C4 run on")
+    doctor.add_argument("--accelerator", choices=_ACCELERATORS, help="what C2 to C4 run on (default: auto)")
     doctor.add_argument("--image", help="registry reference of the base image")
     doctor.add_argument("--results", type=Path, metavar="FOLDER", help="default: researchenv-results")
     doctor.add_argument("--cache", type=Path, metavar="FOLDER", help="default: ~/.cache/researchenv")
@@ -52,16 +54,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
-    environ = os.environ
-    asked = Asked(
-        results=Path(arguments.results or environ.get("RESEARCHENV_RESULTS") or "researchenv-results").expanduser(),
-        cache=Path(arguments.cache or environ.get("RESEARCHENV_CACHE") or "~/.cache/researchenv").expanduser(),
-        agents=tuple(dict.fromkeys(arguments.agent or environ.get("RESEARCHENV_AGENT", "").split())),
-        agents_files=tuple(arguments.agents_file),
-        prices=arguments.prices,
-        accelerator=arguments.accelerator,
-        image=arguments.image or environ.get("RESEARCHENV_IMAGE", ""),
-    )
+    asked = _asked(arguments, os.environ)
     console = Console(highlight=False, markup=False, soft_wrap=True)
     found: list[dict[str, object]] = []
     states: Counter[State] = Counter()
@@ -78,6 +71,28 @@ def _doctor(arguments: argparse.Namespace) -> int:
     else:
         console.print(f"\n{_counted(states[State.PROBLEM], 'problem')}, {_counted(states[State.WARNING], 'warning')}")
     return 1 if states[State.PROBLEM] else 0
+
+
+def _asked(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Asked:
+    """What a run would be: the command line, then the environment, as for pytest."""
+
+    def chosen(name: str, default: str) -> str:
+        return str(getattr(arguments, name) or environ.get(f"RESEARCHENV_{name.upper()}") or default)
+
+    accelerator = chosen("accelerator", "auto")
+    if accelerator not in _ACCELERATORS:
+        raise ConfigurationError(f"RESEARCHENV_ACCELERATOR is {accelerator!r}: give {', '.join(_ACCELERATORS)}")
+    prices = chosen("prices", "")
+    return Asked(
+        results=Path(chosen("results", "researchenv-results")).expanduser(),
+        cache=Path(chosen("cache", "~/.cache/researchenv")).expanduser(),
+        agents=tuple(dict.fromkeys(arguments.agent or environ.get("RESEARCHENV_AGENT", "").split())),
+        agents_files=tuple(arguments.agents_file),
+        prices=Path(prices).expanduser() if prices else None,
+        accelerator=accelerator,
+        image=chosen("image", ""),
+        environ=environ,
+    )
 
 
 def checks(asked: Asked, engine: LookedAt) -> Iterator[Check]:

@@ -24,6 +24,7 @@ _INDEX = "package index"
 _PROJECT = "pip"
 
 _TIMEOUT_S = (5.0, 10.0)
+_REDIRECTIONS = (301, 302, 303, 307, 308)
 _OK, _NOT_FOUND, _UNAUTHORIZED = 200, 404, (401, 403, 407)
 
 
@@ -59,8 +60,8 @@ def _asked(session: requests.Session, url: str, *, page: bool) -> Finding:
     shown = redact(url)
     started = time.monotonic()
     try:
-        # The body is not read: the status says enough.
-        with session.get(address, stream=True, timeout=_TIMEOUT_S) as answer:
+        # The body is not read: the status says enough. A redirection may lead to a host that nobody configured.
+        with session.get(address, stream=True, timeout=_TIMEOUT_S, allow_redirects=False) as answer:
             status = answer.status_code
     except requests.RequestException as error:
         why = without_secrets(str(error))
@@ -71,8 +72,9 @@ def _asked(session: requests.Session, url: str, *, page: bool) -> Finding:
             "correct the address, the proxy or the certificate: `pip config list`; or ask whoever runs it",
         )
     took = f"{time.monotonic() - started:.1f} s"
-    if status == _OK:
-        return Finding(_INDEX, State.OK, f"{shown} answers in {took}")
+    if status == _OK or status in _REDIRECTIONS:
+        further = "; it redirects, which was not followed" if status in _REDIRECTIONS else ""
+        return Finding(_INDEX, State.OK, f"{shown} answers in {took}{further}")
     if status == _NOT_FOUND and not page:
         return Finding(_INDEX, State.OK, f"{shown} answers in {took}; it has no project {_PROJECT}")
     fix = "correct user name and password in pip's configuration or in ~/.netrc" if status in _UNAUTHORIZED else ""

@@ -22,7 +22,7 @@ from packaging.requirements import Requirement
 
 from pytest_researchenv._packageindex import PackageIndex
 from pytest_researchenv.cli import main
-from pytest_researchenv.doctor import indexes, tools
+from pytest_researchenv.doctor import disk, indexes, tools
 from pytest_researchenv.doctor.agents import agent_findings
 from pytest_researchenv.doctor.devices import device_findings, hardware_finding
 from pytest_researchenv.doctor.disk import Room, engine_disk, folder_finding, room_finding, room_of
@@ -53,7 +53,8 @@ def asked(folder: Path, *agents: str, **environ: str) -> Asked:
 
 @pytest.fixture
 def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No container engine answers, no index is configured, no agent is chosen."""
+    """No container engine answers, no index is configured, no agent is chosen; disks have room."""
+    monkeypatch.setattr(disk, "room_of", lambda _: Room(200 * GIB, 300 * GIB))
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -61,8 +62,8 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
-    for name in ("RESEARCHENV_AGENT", "RESEARCHENV_RESULTS", "RESEARCHENV_CACHE", "RESEARCHENV_IMAGE"):
-        monkeypatch.delenv(name, raising=False)
+    for name in ("AGENT", "RESULTS", "CACHE", "IMAGE", "ACCELERATOR", "PRICES"):
+        monkeypatch.delenv(f"RESEARCHENV_{name}", raising=False)
 
 
 # --- all looks --------------------------------------------------------------------------------------------
@@ -105,6 +106,32 @@ def test_people_get_a_line_for_each_thing_and_below_it_what_to_do(capsys: pytest
     assert "problem  agents: no agent is called 'no-such-agent'\n         known agents: " in shown
     assert "skipped  package index: none is configured" in shown
     assert shown.rstrip().splitlines()[-1].startswith("2 problems, ")
+
+
+@pytest.mark.usefixtures("nowhere")
+def test_the_environment_says_what_a_run_would_be(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """By the variables that pytest reads; the command line wins, and a wrong value is an error."""
+    monkeypatch.setenv("RESEARCHENV_AGENT", "noop codex")
+    monkeypatch.setenv("RESEARCHENV_RESULTS", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("RESEARCHENV_ACCELERATOR", "cpu")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    assert main(["doctor", "--json"]) == 1
+    _, found = of_document(capsys)
+    assert (found["agent noop"].state, found["agent codex"].state) == (State.OK, State.PROBLEM)
+    assert "elsewhere" in found["results folder"].value
+    assert found["devices"].value.startswith("not asked for")
+
+    assert main(["doctor", "--json", "--agent", "noop", "--results", "here"]) == 1
+    _, found = of_document(capsys)
+    assert "agent codex" not in found
+    assert "in here" in found["results folder"].value
+
+    monkeypatch.setenv("RESEARCHENV_ACCELERATOR", "tpu")
+    assert main(["doctor", "--json"]) == 1
+    printed = capsys.readouterr()
+    assert (printed.out, "RESEARCHENV_ACCELERATOR is 'tpu'" in printed.err) == ("", True)
 
 
 def test_what_gives_no_answer_in_time_is_a_problem_and_holds_up_nothing() -> None:
@@ -425,15 +452,15 @@ def test_an_unknown_agent_is_an_error_with_the_known_ones(tmp_path: Path) -> Non
 
 
 @contextmanager
-def index_server(status: int = 200, *, pause_s: float = 0.0) -> Iterator[tuple[str, list[str]]]:
+def index_server(status: int = 200, *, location: str = "") -> Iterator[tuple[str, list[str]]]:
     """An index on the loopback; its address, and what it was asked for."""
     requests: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             requests.append(self.path)
-            time.sleep(pause_s)
             self.send_response(status)
+            self.send_header("Location", location)
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
@@ -481,6 +508,14 @@ def test_an_index_is_asked_for_one_page(configured: Configured, status: int, sta
     assert requests == ["/simple/pip/"]
     assert (found.state, said in found.value) == (state, True), found
     assert "hidden" not in found.value + found.fix
+
+
+def test_an_index_leads_to_no_other_host(configured: Configured) -> None:
+    """Where it redirects to was configured by nobody."""
+    with index_server() as (other, elsewhere), index_server(302, location=f"{other}/simple/pip/") as (url, requests):
+        (found,) = configured(PackageIndex((f"{url}/simple/",)))
+    assert (requests, elsewhere) == (["/simple/pip/"], [])
+    assert (found.state, "not followed" in found.value) == (State.OK, True)
 
 
 def test_an_index_that_does_not_answer_is_a_problem(configured: Configured) -> None:
