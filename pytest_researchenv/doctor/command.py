@@ -20,7 +20,7 @@ from pytest_researchenv.doctor.agents import agent_findings
 from pytest_researchenv.doctor.devices import device_findings
 from pytest_researchenv.doctor.disk import engine_disk, folder_finding
 from pytest_researchenv.doctor.engine import LookedAt, engine_findings
-from pytest_researchenv.doctor.indexes import carried_finding, index_findings, proxy_findings
+from pytest_researchenv.doctor.indexes import carried_finding, index_findings, proxy_findings, registry_findings
 from pytest_researchenv.doctor.leftovers import leftover_findings
 from pytest_researchenv.doctor.looking import look
 from pytest_researchenv.doctor.machine import machine_findings
@@ -114,6 +114,7 @@ def checks(asked: Asked, engine: LookedAt) -> Iterator[Check]:
     yield Check("node and pyright", pyright_findings, 60)
     yield Check("proxy", partial(proxy_findings, asked), 30)
     yield Check("package index", index_findings, 120)
+    yield Check("uv and npm", partial(registry_findings, asked), 120)
     yield Check("settings for containers", partial(carried_finding, asked), 60)
 
 

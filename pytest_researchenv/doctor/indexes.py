@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -16,9 +17,11 @@ from pytest_researchenv.sandbox._hostconfig import HostConfiguration, apt_settin
 from pytest_researchenv.sandbox.hostsettings import carry, redact
 
 
-__all__ = ["carried_finding", "index_findings", "proxy_findings"]
+__all__ = ["carried_finding", "index_findings", "proxy_findings", "registry_findings"]
 
 _INDEX = "package index"
+
+_UV_INDEXES = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL")
 
 #: What every index of packages has, so that nothing large is asked for.
 _PROJECT = "pip"
@@ -37,10 +40,29 @@ def index_findings() -> tuple[Finding, ...]:
     configured = [url for url in (*index.urls, *index.pages) if url != PYPI_SIMPLE_ENDPOINT]
     found = [*_folders(index)]
     with session_for(index) as session:
-        found += [_asked(session, url, page=url in index.pages) for url in configured]
+        found += [
+            _asked(session, _INDEX, url, "" if url in index.pages else f"{_PROJECT}/", "pip config list")
+            for url in configured
+        ]
     if not found:
         none = "none is configured; pip's own default is not asked" if index.urls else "pip is told to use none"
         return (Finding(_INDEX, State.SKIPPED, none),)
+    return tuple(found)
+
+
+def registry_findings(asked: Asked) -> tuple[Finding, ...]:
+    """Ask the indexes of uv and the registry of npm, where this host is configured for some: agents install by them."""
+    host = HostConfiguration.read(asked.environ)
+    indexes = " ".join(filter(None, map(host.uv.get, _UV_INDEXES))).split()
+    # uv also has `name=URL`.
+    urls = [url for url in dict.fromkeys(re.sub(r"^[\w-]+=", "", one) for one in indexes) if url.startswith("http")]
+    found: list[Finding] = []
+    with session_for(PackageIndex(())) as session:
+        found += [_asked(session, "uv's index", url, f"{_PROJECT}/", "env | grep UV_") for url in urls]
+        if "registry" in host.npm:
+            found.append(_asked(session, "npm registry", host.npm["registry"], "-/ping", "npm config get registry"))
+    if not found:
+        return (Finding("uv and npm", State.SKIPPED, "no index or registry is configured for them"),)
     return tuple(found)
 
 
@@ -55,8 +77,17 @@ def _folders(index: PackageIndex) -> Iterator[Finding]:
         )
 
 
-def _asked(session: requests.Session, url: str, *, page: bool) -> Finding:
-    address = url if page else f"{url.rstrip('/')}/{_PROJECT}/"
+def _asked(session: requests.Session, name: str, url: str, path: str, configuration: str) -> Finding:
+    """Ask for one page.
+
+    Args:
+        session: what to ask by.
+        name: what is asked.
+        url: its address.
+        path: of the page below it; empty for the address itself.
+        configuration: the command that shows where the address comes from.
+    """
+    address = f"{url.rstrip('/')}/{path}" if path else url
     shown = redact(url)
     started = time.monotonic()
     try:
@@ -64,23 +95,16 @@ def _asked(session: requests.Session, url: str, *, page: bool) -> Finding:
         with session.get(address, stream=True, timeout=_TIMEOUT_S, allow_redirects=False) as answer:
             status = answer.status_code
     except requests.RequestException as error:
-        why = without_secrets(str(error))
-        return Finding(
-            _INDEX,
-            State.PROBLEM,
-            f"{shown} does not answer: {why}",
-            "correct the address, the proxy or the certificate: `pip config list`; or ask whoever runs it",
-        )
+        fix = f"correct the address, the proxy or the certificate: `{configuration}`; or ask whoever runs it"
+        return Finding(name, State.PROBLEM, f"{shown} does not answer: {without_secrets(str(error))}", fix)
     took = f"{time.monotonic() - started:.1f} s"
     if status == _OK or status in _REDIRECTIONS:
         further = "; it redirects, which was not followed" if status in _REDIRECTIONS else ""
-        return Finding(_INDEX, State.OK, f"{shown} answers in {took}{further}")
-    if status == _NOT_FOUND and not page:
-        return Finding(_INDEX, State.OK, f"{shown} answers in {took}; it has no project {_PROJECT}")
-    fix = "correct user name and password in pip's configuration or in ~/.netrc" if status in _UNAUTHORIZED else ""
-    return Finding(
-        _INDEX, State.PROBLEM, f"{shown} answers with HTTP {status}", fix or "correct the address: `pip config list`"
-    )
+        return Finding(name, State.OK, f"{shown} answers in {took}{further}")
+    if status == _NOT_FOUND and path:
+        return Finding(name, State.OK, f"{shown} answers in {took}; it has no {path}")
+    fix = "correct user name and password" if status in _UNAUTHORIZED else "correct the address"
+    return Finding(name, State.PROBLEM, f"{shown} answers with HTTP {status}", f"{fix}: `{configuration}`, ~/.netrc")
 
 
 def proxy_findings(asked: Asked) -> tuple[Finding, ...]:

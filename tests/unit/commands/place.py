@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from pytest_researchenv.agents.trajectory import AgentInfo, Steps, Trajectory, dump
 from pytest_researchenv.lock import write_lock
@@ -14,10 +17,20 @@ from tests.unit.statistics.made import attempt, verdicts, write
 from tests.unit.statistics.papers import as_published
 
 
-__all__ = ["make_place"]
+__all__ = ["leave_alone", "make_place"]
 
 _FIXTURES = Path(__file__).parents[3] / "fixtures"
 _QUICKSTART = ("kvpress", "tinyddp")
+
+
+def leave_alone(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    """Have a command ask nobody: no engine answers, no index or proxy is configured, no agent is chosen."""
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{home}/none.sock")
+    for name in os.environ:
+        if name.upper().startswith(("PIP_", "UV_", "NPM_CONFIG_", "RESEARCHENV_")) or name.lower().endswith("_proxy"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
 
 
 def make_place(folder: Path) -> None:

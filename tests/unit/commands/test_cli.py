@@ -17,7 +17,7 @@ from pytest_researchenv._json import print_json
 from pytest_researchenv.cli import main
 from pytest_researchenv.commands import COMMANDS, EXIT_CODES, Example, parser_of
 from tests.pages import DOCS, blocks_of
-from tests.unit.commands.place import make_place
+from tests.unit.commands.place import leave_alone, make_place
 
 
 PAGE = (DOCS / "commands.md").read_text()
@@ -41,11 +41,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def place(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The same, as the folder that is worked in: nothing of this host is asked, and no engine answers."""
     monkeypatch.chdir(made)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
-    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
-    for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "RESEARCHENV_AGENT", "http_proxy"):
-        monkeypatch.delenv(name, raising=False)
+    leave_alone(monkeypatch, tmp_path)
     return made
 
 

@@ -27,7 +27,7 @@ from pytest_researchenv.doctor.agents import agent_findings
 from pytest_researchenv.doctor.devices import device_findings, hardware_finding
 from pytest_researchenv.doctor.disk import Room, engine_disk, folder_finding, room_finding, room_of
 from pytest_researchenv.doctor.engine import LookedAt, engine_findings
-from pytest_researchenv.doctor.indexes import carried_finding, index_findings, proxy_findings
+from pytest_researchenv.doctor.indexes import carried_finding, index_findings, proxy_findings, registry_findings
 from pytest_researchenv.doctor.leftovers import left_findings, leftover_findings
 from pytest_researchenv.doctor.looking import look
 from pytest_researchenv.doctor.machine import machine_findings
@@ -37,8 +37,10 @@ from pytest_researchenv.doctor.values import Asked, Check, Finding, State
 from pytest_researchenv.doctor.versions import requirement_finding, version_findings
 from pytest_researchenv.errors import ConfigurationError, DaemonUnavailableError, SandboxError
 from pytest_researchenv.hardware import CPU_ONLY, Accelerator, Device, Hardware
+from pytest_researchenv.sandbox._hostconfig import HostConfiguration
 from pytest_researchenv.sandbox.reaper import Left
 from tests.refusals import refuse_listing
+from tests.unit.commands.place import leave_alone
 
 
 GIB = 1024**3
@@ -55,15 +57,10 @@ def asked(folder: Path, *agents: str, **environ: str) -> Asked:
 def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """No container engine answers, no index is configured, no agent is chosen; disks have room."""
     monkeypatch.setattr(disk, "room_of", lambda _: Room(200 * GIB, 300 * GIB))
-    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("HOME", str(tmp_path))
+    nothing = HostConfiguration({}, {}, {}, {}, {})
+    monkeypatch.setattr(indexes, "HostConfiguration", SimpleNamespace(read=lambda _: nothing))
+    leave_alone(monkeypatch, tmp_path)
     monkeypatch.chdir(tmp_path)
-    for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "http_proxy", "https_proxy", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-    for name in ("AGENT", "RESULTS", "CACHE", "IMAGE", "ACCELERATOR", "PRICES"):
-        monkeypatch.delenv(f"RESEARCHENV_{name}", raising=False)
 
 
 # --- all looks --------------------------------------------------------------------------------------------
@@ -495,7 +492,7 @@ Configured = Callable[[PackageIndex], tuple[Finding, ...]]
     ("status", "state", "said"),
     [
         (200, State.OK, "answers in"),
-        (404, State.OK, "has no project pip"),
+        (404, State.OK, "has no pip/"),
         (401, State.PROBLEM, "HTTP 401"),
         (500, State.PROBLEM, "HTTP 500"),
     ],
@@ -535,6 +532,27 @@ def test_pips_own_default_is_not_asked(configured: Configured, monkeypatch: pyte
     assert (found.state, "none is configured" in found.value) == (State.SKIPPED, True)
     (found,) = configured(PackageIndex(()))
     assert (found.state, found.value) == (State.SKIPPED, "pip is told to use none")
+
+
+def test_indexes_of_uv_and_the_registry_of_npm_are_asked_where_they_are_configured(tmp_path: Path) -> None:
+    """Each for one page, once; folders are nobody's host."""
+    assert registry_findings(asked(tmp_path))[0].state is State.SKIPPED
+    with index_server() as (url, requests), index_server(404) as (registry, pinged):
+        found = registry_findings(
+            asked(
+                tmp_path,
+                UV_DEFAULT_INDEX=f"{url}/main",
+                UV_INDEX=f"torch={url}/torch {url}/main file:///srv/simple",
+                npm_config_registry=f"{registry.replace('http://', 'http://me:hidden@')}/npm/",
+            )
+        )
+    assert (requests, pinged) == (["/main/pip/", "/torch/pip/"], ["/npm/-/ping"])
+    assert [(one.name, one.state) for one in found] == [
+        ("uv's index", State.OK),
+        ("uv's index", State.OK),
+        ("npm registry", State.OK),
+    ]
+    assert "hidden" not in str(found)
 
 
 def test_folders_of_packages_are_looked_for(configured: Configured, tmp_path: Path) -> None:
