@@ -97,7 +97,7 @@ def engine_disk(engine: LookedAt) -> tuple[Finding, ...]:
         f"an agent's container may write {gib(most)}; make room (`researchenv reap --all`, `docker system df`), or "
         "move the engine's store to a larger disk (`data-root` in its daemon.json)"
     )
-    return (room_finding(_ENGINE_DISK, where, room, needed=10 * _GIB, wanted=most, fix=fix),)
+    return (room_finding(_ENGINE_DISK, where, room, needed=5 * _GIB, wanted=most, fix=fix),)
 
 
 def _room_in_container(engine: LookedAt, image: str) -> Room | None:
