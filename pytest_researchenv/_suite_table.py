@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 from rich import box
 from rich.table import Table
@@ -12,7 +13,7 @@ from pytest_researchenv.model import Cause, Tier
 from pytest_researchenv.suite import Suite
 
 
-__all__ = ["suite_counts", "suite_table"]
+__all__ = ["suite_counts", "suite_document", "suite_table"]
 
 _WORDS = {
     Cause.NONE: "yes",
@@ -58,15 +59,46 @@ def suite_counts(suite: Suite) -> str:
     """
     lines = [f"{'tier':<6}{'published':>10}{'corrected':>10}{'probed':>8}"]
     for tier in Tier:
-        causes = [repository.spec(tier).idle[0] for repository in suite.repositories]
-        published = len(causes) - causes.count(Cause.NOT_APPLICABLE)
-        corrected = published - causes.count(Cause.DEFECTIVE_UPSTREAM)
-        lines.append(f"{tier:<6}{published:>10}{corrected:>10}{causes.count(Cause.NONE):>8}")
+        published, corrected, probed = _denominators(suite, tier)
+        lines.append(f"{tier:<6}{published:>10}{corrected:>10}{probed:>8}")
     totals = [repository.imports.published_total or 0 for repository in suite.repositories]
     if any(totals):
         exempt = sum(len(repository.imports.unsatisfiable) for repository in suite.repositories)
         lines.append(f"imports: {sum(totals)} published; {exempt} exempt, since no environment can or need have them")
     return "\n".join(lines)
+
+
+def suite_document(suite: Suite) -> dict[str, object]:
+    """Return what both say as JSON has it."""
+    return {
+        "name": suite.name,
+        "description": suite.description,
+        "repositories": [
+            {
+                "name": repository.name,
+                "slug": repository.slug,
+                "python": repository.python or None,
+                "tiers": {str(tier): str(repository.spec(tier).idle[0]) for tier in Tier},
+                "oracle": Path(repository.folder, "oracle.sh").is_file(),
+            }
+            for repository in suite.repositories
+        ],
+        "counts": {str(tier): _denominators(suite, tier)._asdict() for tier in Tier},
+    }
+
+
+class _Denominators(NamedTuple):
+    """How many repositories a tier is of."""
+
+    published: int
+    corrected: int
+    probed: int
+
+
+def _denominators(suite: Suite, tier: Tier) -> _Denominators:
+    causes = [repository.spec(tier).idle[0] for repository in suite.repositories]
+    published = len(causes) - causes.count(Cause.NOT_APPLICABLE)
+    return _Denominators(published, published - causes.count(Cause.DEFECTIVE_UPSTREAM), causes.count(Cause.NONE))
 
 
 def _tiers(suite: Suite) -> int:

@@ -1,37 +1,33 @@
-"""Commands for those who write suites: check, count, lock, prove and document them."""
+"""Commands for those who write suites: check, count, lock and document them."""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
-import uuid
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
 
-from pytest_researchenv._choice import choose, write_page
-from pytest_researchenv.errors import ConfigurationError, SourceError
-from pytest_researchenv.lock import lock_problems, write_lock
+from pytest_researchenv._choice import write_page
+from pytest_researchenv._json import add_json, print_json, teller
+from pytest_researchenv._suite_table import suite_document
+from pytest_researchenv.errors import ConfigurationError, SourceError, SuiteError
+from pytest_researchenv.lock import LOCK, lock_problems, write_lock
 from pytest_researchenv.model import PathSource, Repository
 from pytest_researchenv.probes.imports import scan_files
-from pytest_researchenv.progress import Phase, Teller
-from pytest_researchenv.proving import Proof, prove
 from pytest_researchenv.references.check import check_references
 from pytest_researchenv.report.deviations import deviations_page
 from pytest_researchenv.report.imports import ImportCount, imports_page
 from pytest_researchenv.report.references import ProbeCheck, references_page
 from pytest_researchenv.report.research import research_page
+from pytest_researchenv.report.research_tables import research_document
 from pytest_researchenv.report.validation import validation_page
 from pytest_researchenv.research.suite import load_research_suite
-from pytest_researchenv.sandbox.protocol import Limits
-from pytest_researchenv.sandbox.ready import docker_engine
-from pytest_researchenv.settings import Settings
 from pytest_researchenv.skeleton import write_skeleton
 from pytest_researchenv.source import fetch
 from pytest_researchenv.store import Store
-from pytest_researchenv.suite import find_suite, holds_tasks, load_suite, validate
+from pytest_researchenv.suite import Suite, find_suite, holds_tasks, load_suite, validate
 
 
 __all__ = ["add_commands"]
@@ -39,7 +35,7 @@ __all__ = ["add_commands"]
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the commands."""
-    check = commands.add_parser("validate", help="check a suite's files without Docker, and print what it holds")
+    check = commands.add_parser("validate")
     _add_suite(check, default="quickstart")
     check.add_argument("--locked", action="store_true", help="also compare its files with its lock.json")
     check.add_argument(
@@ -54,34 +50,28 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--output", type=Path, metavar="FILE", help="write what --imports or --probes finds to this page, too"
     )
     _add_cache(check)
+    add_json(check)
     check.set_defaults(run=_validate)
 
-    lock = commands.add_parser("lock", help="write a suite's lock.json: the digests of all its files")
+    lock = commands.add_parser("lock")
     _add_suite(lock)
+    add_json(lock)
     lock.set_defaults(run=_lock)
 
-    new = commands.add_parser("new-repository", help="write a commented repo.toml and oracle.sh from a checkout")
+    new = commands.add_parser("new-repository")
     new.add_argument("address", help="URL of a Git repository, or a folder")
     new.add_argument("--suite", type=Path, default=Path(), metavar="FOLDER", help="the suite (default: this folder)")
     new.add_argument("--commit", default="", metavar="HASH", help="commit to pin (default: the newest, or HEAD)")
     _add_cache(new)
+    add_json(new)
     new.set_defaults(run=_new_repository)
 
-    proof = commands.add_parser(
-        "prove", help="show that a suite's probes pass on good environments and fail on bare and broken ones"
-    )
-    _add_suite(proof)
-    proof.add_argument("--only", action="append", metavar="NAME", help="repository's short name; may be repeated")
-    proof.add_argument("--accelerator", default="auto", choices=("auto", "cpu", "cuda"), help="what C2 to C4 run on")
-    proof.add_argument("--image", default="", help="registry reference of the base image")
-    _add_results(proof)
-    _add_cache(proof)
-    proof.set_defaults(run=_prove)
-
-    pages = commands.add_parser("document", help="write what was proven of a suite, and where it deviates, as pages")
+    pages = commands.add_parser("document")
     _add_suite(pages)
     pages.add_argument("--docs", type=Path, default=Path("docs"), metavar="FOLDER", help="where to (default: docs)")
-    _add_results(pages)
+    pages.add_argument("--results", type=Path, default=Path("researchenv-results"), metavar="FOLDER")
+    pages.add_argument("--run", dest="name", default="proof", metavar="NAME", help="name of the run (default: proof)")
+    add_json(pages)
     pages.set_defaults(run=_document)
 
 
@@ -91,11 +81,6 @@ def _add_suite(parser: argparse.ArgumentParser, default: str = "") -> None:
         parser.add_argument("suite", nargs="?", default=default, help=f"{text} (default: {default})")
     else:
         parser.add_argument("suite", help=text)
-
-
-def _add_results(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--results", type=Path, default=Path("researchenv-results"), metavar="FOLDER")
-    parser.add_argument("--run", dest="name", default="proof", metavar="NAME", help="name of the run (default: proof)")
 
 
 def _add_cache(parser: argparse.ArgumentParser) -> None:
@@ -108,32 +93,57 @@ def _validate(arguments: argparse.Namespace) -> int:
             f"--output {arguments.output} is for what --imports or --probes finds: give one of them"
         )
     folder = find_suite(arguments.suite)
-    fine = validate(folder, console=Console())
-    if fine and arguments.locked:
+    say, cache = teller(arguments), arguments.cache.expanduser()
+    document = _held(folder, shown=not arguments.json)
+    if document["valid"] and arguments.locked:
         problems = lock_problems(folder)
-        print("\n".join(problems) or "locked: no file has changed")
-        fine = not problems
-    if fine and arguments.imports:
-        fine = _compare_imports(folder, arguments.cache.expanduser(), arguments.output)
-    if fine and arguments.probes:
-        fine = _check_probes(folder, arguments.cache.expanduser(), arguments.output)
-    return 0 if fine else 1
+        say("\n".join(problems) or "locked: no file has changed")
+        document |= {"valid": not problems, "locked": problems}
+    if document["valid"] and arguments.imports:
+        counts = _count_imports(folder, cache, arguments.output, say)
+        document |= {"valid": _agree(counts), "imports": [asdict(one) for one in counts]}
+    if document["valid"] and arguments.probes:
+        checks = _check_probes(folder, cache, arguments.output, say)
+        document |= {"valid": _all_there(checks), "probes": [check.document() for check in checks]}
+    if arguments.json:
+        print_json(document)
+    return 0 if document["valid"] else 1
 
 
-def _compare_imports(folder: Path, cache: Path, output: Path | None) -> bool:
+def _held(folder: Path, *, shown: bool) -> dict[str, object]:
+    """What a suite holds, or what is wrong with it."""
+    if shown:
+        return {"valid": validate(folder, console=Console())}
+    try:
+        held = (
+            research_document(load_research_suite(folder))
+            if holds_tasks(folder)
+            else suite_document(load_suite(folder))
+        )
+        return {"suite": str(folder), "valid": True, "problem": "", **held}
+    except SuiteError as error:
+        return {"suite": str(folder), "valid": False, "problem": str(error)}
+
+
+def _count_imports(folder: Path, cache: Path, output: Path | None, say: Callable[[str], None]) -> list[ImportCount]:
     counts = []
     for repository in load_suite(folder).repositories:
         if repository.imports.published_total is None:
             continue
         counts.append(_count(repository, cache))
-        print(counts[-1], flush=True)
+        say(str(counts[-1]))
     read = [count for count in counts if not count.problem]
-    same = [count for count in read if count.same]
-    print(f"{len(same)} of {len(read)} trees that could be read have the published total; {len(counts)} have one")
+    same = sum(count.same for count in read)
+    say(f"{same} of {len(read)} trees that could be read have the published total; {len(counts)} have one")
     if output:
         write_page(output, imports_page(counts))
+    return counts
+
+
+def _agree(counts: list[ImportCount]) -> bool:
+    read = [count for count in counts if not count.problem]
     # Where nothing could be read, nothing was compared.
-    return len(same) == len(read) and (bool(read) or not counts)
+    return all(count.same for count in read) and (bool(read) or not counts)
 
 
 def _count(repository: Repository, cache: Path) -> ImportCount:
@@ -152,13 +162,17 @@ def _count(repository: Repository, cache: Path) -> ImportCount:
     )
 
 
-def _check_probes(folder: Path, cache: Path, output: Path | None) -> bool:
+def _check_probes(folder: Path, cache: Path, output: Path | None, say: Callable[[str], None]) -> list[ProbeCheck]:
     checks = []
     for repository in load_suite(folder).repositories:
         checks.append(_look_up(repository, cache))
-        print(checks[-1], flush=True)
+        say(str(checks[-1]))
     if output:
         write_page(output, references_page(checks))
+    return checks
+
+
+def _all_there(checks: list[ProbeCheck]) -> bool:
     # Where no tree could be had, nothing was looked up.
     return not any(check.missing for check in checks) and not (checks and all(check.problem for check in checks))
 
@@ -181,7 +195,10 @@ def _new_repository(arguments: argparse.Namespace) -> int:
         cache=arguments.cache.expanduser(),
         canary=suite.canary,
     )
-    print(f"written: {folder / 'repo.toml'} and oracle.sh; next: `researchenv validate {suite.folder}`")
+    if arguments.json:
+        print_json({"written": [str(folder / "repo.toml"), str(folder / "oracle.sh")]})
+    else:
+        print(f"written: {folder / 'repo.toml'} and oracle.sh; next: `researchenv validate {suite.folder}`")
     return 0
 
 
@@ -192,67 +209,34 @@ def _lock(arguments: argparse.Namespace) -> int:
         load_research_suite(folder)
     else:
         load_suite(folder)
-    print(f"locked: {write_lock(folder)}")
+    digest = write_lock(folder)
+    if arguments.json:
+        print_json({"written": [str(folder / LOCK)], "digest": digest})
+    else:
+        print(f"locked: {digest}")
     return 0
-
-
-def _prove(arguments: argparse.Namespace) -> int:
-    suite = load_suite(find_suite(arguments.suite))
-    chosen = choose(suite.repositories, arguments.only or [], say=print)
-    settings = Settings(
-        results=arguments.results,
-        run=arguments.name,
-        continued=True,
-        rebuild=False,
-        reuse_anyway=False,
-        agent_timeout_s=3600.0,
-        agent_limits=Limits(),
-        c0_max_missing=0.0,
-        cache=arguments.cache.expanduser(),
-        session=uuid.uuid4().hex,
-    )
-    say = partial(print, flush=True)
-    engine = docker_engine(settings.run, image=arguments.image, accelerator=arguments.accelerator, say=say)
-    refuted = 0
-    with contextlib.closing(engine):
-        for proof in prove(chosen, settings=settings, engine=engine, say=Teller(_tell)):
-            print(_line(proof), flush=True)
-            refuted += not proof.holds
-    print(f"{refuted} verdicts are not what they had to be" if refuted else "every verdict is what it had to be")
-    return 1 if refuted else 0
-
-
-def _tell(phase: Phase | None) -> None:
-    if phase and phase.name and not phase.name.startswith("waiting"):
-        print(f"  {phase.repository}, {phase.agent}: {phase.name}", flush=True)
-
-
-def _line(proof: Proof) -> str:
-    found = f"{proof.result.verdict}: {proof.result.reason}" if proof.result else f"no verdict: {proof.error}"
-    mark = "ok" if proof.holds else f"NOT {proof.wanted}"
-    emulated = " (emulated)" if proof.result and proof.result.emulated else ""
-    return f"{mark}: {proof.repository.slug} {proof.agent} {proof.tier}{emulated} {found}"
 
 
 def _document(arguments: argparse.Namespace) -> int:
     folder = find_suite(arguments.suite)
     if holds_tasks(folder):
-        return _write_pages(arguments.docs, {f"{folder.name}.md": research_page(load_research_suite(folder))})
-    suite = load_suite(folder)
-    run = arguments.results / arguments.name
+        pages = {f"{folder.name}.md": research_page(load_research_suite(folder))}
+    else:
+        pages = _proven_pages(load_suite(folder), arguments.results, arguments.name)
+    for name, text in pages.items():
+        write_page(arguments.docs / name, text)
+    written = [str(arguments.docs / name) for name in pages]
+    if arguments.json:
+        print_json({"written": written})
+    else:
+        print(*(f"written: {path}" for path in written), sep="\n")
+    return 0
+
+
+def _proven_pages(suite: Suite, results: Path, name: str) -> dict[str, str]:
+    run = results / name
     if not run.is_dir():
         raise ConfigurationError(
             f"there is no run in {run}: name it by --results and --run, or `researchenv prove` first"
         )
-    pages = {
-        "validation.md": validation_page(suite, Store(arguments.results, arguments.name)),
-        "deviations.md": deviations_page(suite),
-    }
-    return _write_pages(arguments.docs, pages)
-
-
-def _write_pages(docs: Path, pages: Mapping[str, str]) -> int:
-    for name, text in pages.items():
-        write_page(docs / name, text)
-        print(f"written: {docs / name}")
-    return 0
+    return {"validation.md": validation_page(suite, Store(results, name)), "deviations.md": deviations_page(suite)}

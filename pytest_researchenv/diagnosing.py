@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 from rich.console import Console
 
 from pytest_researchenv._choice import one_of
+from pytest_researchenv._json import add_json, print_json
 from pytest_researchenv.diagnosis import shipped_rules
 from pytest_researchenv.diagnosis.stored import diagnosed
 from pytest_researchenv.model import Tier
@@ -17,6 +17,7 @@ from pytest_researchenv.report.diagnoses import (
     diagnoses_table,
     diagnosis_document,
     diagnosis_lines,
+    rules_document,
     rules_markdown,
 )
 from pytest_researchenv.verifying.attempts import Chosen, attempts_of
@@ -27,9 +28,7 @@ __all__ = ["add_command"]
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the command."""
-    diagnose = commands.add_parser(
-        "diagnose", help="say why tiers failed: one cause each, the line that shows it, and what to do next"
-    )
+    diagnose = commands.add_parser("diagnose")
     diagnose.add_argument(
         "name", metavar="RUN", nargs="?", default="default", help="name of the run (default: default)"
     )
@@ -41,13 +40,18 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     diagnose.add_argument(
         "--tier", action="append", type=one_of(*Tier), metavar="TIER", help="only this tier: C0 to C5; may be repeated"
     )
-    diagnose.add_argument("--rules", action="store_true", help="print the categories and rules, as Markdown, and stop")
-    diagnose.add_argument("--json", action="store_true", help="print JSON")
+    diagnose.add_argument(
+        "--rules", action="store_true", help="print the categories and rules, as Markdown or JSON, and stop"
+    )
+    add_json(diagnose)
     diagnose.set_defaults(run=_diagnose)
 
 
 def _diagnose(arguments: argparse.Namespace) -> int:
     console = Console(highlight=False, markup=False)
+    if arguments.rules and arguments.json:
+        print_json(rules_document(shipped_rules()))
+        return 0
     if arguments.rules:
         console.print(categories_markdown(), rules_markdown(shipped_rules()), sep="\n\n", soft_wrap=True)
         return 0
@@ -55,7 +59,7 @@ def _diagnose(arguments: argparse.Namespace) -> int:
     attempts = attempts_of(arguments.results, arguments.name, chosen)
     found = list(diagnosed(attempts, tiers=arguments.tier or ()))
     if arguments.json:
-        console.print(json.dumps([diagnosis_document(one) for one in found], indent=2), soft_wrap=True)
+        print_json([diagnosis_document(one) for one in found])
         return 0
     for one in found:
         for line in diagnosis_lines(one):

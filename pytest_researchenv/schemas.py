@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from pytest_researchenv._json import add_json, print_json
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.manifest import Manifest
 from pytest_researchenv.model import AttemptStart, Audit, Environment, SelfReport, TierResult
@@ -45,9 +46,10 @@ def schema_of(name: str) -> str:
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the command."""
-    schema = commands.add_parser("schema", help="print the JSON Schema of a record, or write those of all")
+    schema = commands.add_parser("schema")
     schema.add_argument("name", nargs="?", metavar="NAME", help=f"one of {', '.join(SCHEMAS)}; without it, their names")
     schema.add_argument("--output", type=Path, metavar="FOLDER", help="write all of them as NAME.json into this folder")
+    add_json(schema)
     schema.set_defaults(run=_schema)
 
 
@@ -58,9 +60,16 @@ def _schema(arguments: argparse.Namespace) -> int:
             for name in SCHEMAS:
                 (arguments.output / f"{name}.json").write_text(schema_of(name), encoding="utf-8")
         except OSError as error:
-            raise ConfigurationError(f"{arguments.output} cannot be written: {error}") from error
+            raise ConfigurationError(f"{arguments.output} cannot be written: {error}; name another folder") from error
+        written = [str(arguments.output / f"{name}.json") for name in SCHEMAS]
+        if arguments.json:
+            print_json({"written": written})
+        else:
+            print(*(f"written: {path}" for path in written), sep="\n")
     elif arguments.name:
         print(schema_of(arguments.name), end="")
+    elif arguments.json:
+        print_json({name: where for name, (_, where) in SCHEMAS.items()})
     else:
         for name, (_, where) in SCHEMAS.items():
             print(f"{name}: {where}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import shutil
 import subprocess
@@ -20,7 +21,17 @@ from pytest_researchenv.sandbox.protocol import ContainerSpec, Sandbox
 from pytest_researchenv.store import load_environment
 
 
-__all__ = ["open_shell"]
+__all__ = ["add_command", "open_shell"]
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Declare the command."""
+    shell = commands.add_parser("shell")
+    shell.add_argument(
+        "attempt", type=Path, metavar="FOLDER", help="folder of the attempt, as a failure message names it"
+    )
+    shell.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="command to run instead of a shell")
+    shell.set_defaults(run=lambda arguments: open_shell(arguments.attempt, arguments.command))
 
 
 def open_shell(folder: Path, command: Sequence[str]) -> int:

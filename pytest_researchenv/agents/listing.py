@@ -8,9 +8,11 @@ import os
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
+from pytest_researchenv._json import add_json, print_json
 from pytest_researchenv.agents.profiles import Profile, load_profiles
 from pytest_researchenv.agents.registry import known_agents, module_of, needs_of
 from pytest_researchenv.agents.trajectory import problems
@@ -20,22 +22,29 @@ from pytest_researchenv.gateway.protocol import Price
 from pytest_researchenv.secrets import look_for_secret
 
 
-__all__ = ["add_commands", "missing"]
+__all__ = ["add_commands", "add_profile_options", "missing"]
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the commands."""
-    agents = commands.add_parser("agents", help="list the agents, and what each still needs to work")
+    agents = commands.add_parser("agents")
     agents.add_argument("names", nargs="*", metavar="NAME", help="agents to show (default: all)")
-    agents.add_argument(
-        "--agents-file", action="append", type=Path, default=[], metavar="FILE", help="TOML file with profiles of yours"
-    )
-    agents.add_argument("--prices", type=Path, metavar="FILE", help="TOML file with prices of models")
+    add_profile_options(agents)
+    add_json(agents)
     agents.set_defaults(run=_agents)
 
-    trajectory = commands.add_parser("trajectory", help="check that a trajectory follows its format (ATIF 1.7)")
-    trajectory.add_argument("file", type=Path, help="a trajectory.json")
+    trajectory = commands.add_parser("trajectory")
+    trajectory.add_argument("file", type=Path, metavar="FILE", help="a trajectory.json")
+    add_json(trajectory)
     trajectory.set_defaults(run=_trajectory)
+
+
+def add_profile_options(parser: argparse.ArgumentParser) -> None:
+    """Declare where profiles and prices come from beside the shipped ones."""
+    parser.add_argument(
+        "--agents-file", action="append", type=Path, default=[], metavar="FILE", help="TOML file with profiles of yours"
+    )
+    parser.add_argument("--prices", type=Path, metavar="FILE", help="TOML file with prices of models")
 
 
 def missing(
@@ -84,30 +93,52 @@ def _agents(arguments: argparse.Namespace) -> int:
     if unknown := [name for name in arguments.names if name not in profiles]:
         raise ConfigurationError(f"no agent is called {unknown[0]!r}. Known agents: {', '.join(profiles)}.")
     prices = load_prices(arguments.prices)
-    console = Console(markup=False, highlight=False, soft_wrap=True)
-    lacking = False
-    for name in arguments.names or profiles:
-        wanted = missing(profiles[name], folders=[Path.cwd()], prices=prices)
-        lacking = lacking or bool(wanted)
-        console.print(f"{name}: {known_agents(profiles)[name]}", style="bold")
-        console.print(f"    {_facts(profiles[name])}")
-        for one in wanted:
-            console.print(f"    needs: {one}", style="yellow")
-        if not wanted:
-            console.print("    ready", style="green")
+    known = known_agents(profiles)
+    chosen = {
+        name: missing(profiles[name], folders=[Path.cwd()], prices=prices) for name in arguments.names or profiles
+    }
+    if arguments.json:
+        print_json([_document(name, known[name], profiles[name], needs) for name, needs in chosen.items()])
+    else:
+        console = Console(markup=False, highlight=False, soft_wrap=True)
+        for name, needs in chosen.items():
+            console.print(f"{name}: {known[name]}", style="bold")
+            console.print(f"    {_facts(profiles[name])}")
+            for one in needs:
+                console.print(f"    needs: {one}", style="yellow")
+            if not needs:
+                console.print("    ready", style="green")
     # Of all agents, some always lack something; who names one wants to know whether it can work.
-    return 1 if lacking and arguments.names else 0
+    return 1 if arguments.names and any(chosen.values()) else 0
+
+
+#: What limits an agent → how that is written.
+_LIMITS = {
+    "max_cost_usd": "${:g}",
+    "max_tokens": "{:,} tokens",
+    "max_requests": "{:,} requests",
+    "timeout_s": "{:g} s",
+    "inactivity_s": "{:g} s of silence",
+}
+
+
+def _document(name: str, description: str, profile: Profile, needs: list[str]) -> dict[str, object]:
+    return {
+        "agent": name,
+        "description": description,
+        "kind": profile.kind,
+        "model": profile.model_name() if profile.asks_model else None,
+        "endpoint": (profile.base_url() or None) if profile.asks_model else None,
+        "network": str(profile.network),
+        "limits": {limit: getattr(profile, limit) for limit in _LIMITS},
+        "needs": needs,
+        "ready": not needs,
+    }
 
 
 def _facts(profile: Profile) -> str:
-    limits = {
-        "${:g}": profile.max_cost_usd,
-        "{:,} tokens": profile.max_tokens,
-        "{:,} requests": profile.max_requests,
-        "{:g} s": profile.timeout_s,
-        "{:g} s of silence": profile.inactivity_s,
-    }
-    told = ", ".join(text.format(value) for text, value in limits.items() if value is not None)
+    limits = ((text, getattr(profile, limit)) for limit, text in _LIMITS.items())
+    told = ", ".join(text.format(value) for text, value in limits if value is not None)
     model = profile.model_name() if profile.asks_model else ""
     place = f"model {model} at {profile.base_url() or 'no endpoint yet'}" if model else ""
     parts = [f"kind {profile.kind}", place, f"network {profile.network}"]
@@ -115,22 +146,34 @@ def _facts(profile: Profile) -> str:
 
 
 def _trajectory(arguments: argparse.Namespace) -> int:
-    console = Console(markup=False, highlight=False, soft_wrap=True)
     try:
         text = arguments.file.read_bytes()
     except OSError as error:
         raise ConfigurationError(f"{arguments.file} cannot be read: {error}") from error
-    if found := problems(text):
-        for problem in found:
-            console.print(f"{arguments.file}: {problem}")
-        return 1
-    values = json.loads(text)
-    steps = values["steps"]
-    calls = sum(len(step.get("tool_calls") or ()) for step in steps)
-    agent = values["agent"]
-    model = f" with {agent['model_name']}" if agent.get("model_name") else ""
-    console.print(
-        f"{arguments.file}: {values['schema_version']}, {len(steps)} steps, {calls} calls of tools, by {agent['name']} "
-        f"{agent['version']}{model}"
-    )
-    return 0
+    found = problems(text)
+    facts = {} if found else _trajectory_facts(json.loads(text))
+    if arguments.json:
+        print_json({"file": str(arguments.file), "valid": not found, "problems": found, **facts})
+        return 1 if found else 0
+    console = Console(markup=False, highlight=False, soft_wrap=True)
+    for problem in found:
+        console.print(f"{arguments.file}: {problem}")
+    if not found:
+        model = f" with {facts['model']}" if facts["model"] else ""
+        console.print(
+            f"{arguments.file}: {facts['schema']}, {facts['steps']} steps, {facts['tool_calls']} calls of tools, by "
+            f"{facts['agent']} {facts['version']}{model}"
+        )
+    return 1 if found else 0
+
+
+def _trajectory_facts(values: Mapping[str, Any]) -> dict[str, object]:
+    steps, agent = values["steps"], values["agent"]
+    return {
+        "schema": values["schema_version"],
+        "steps": len(steps),
+        "tool_calls": sum(len(step.get("tool_calls") or ()) for step in steps),
+        "agent": agent["name"],
+        "version": agent["version"],
+        "model": agent.get("model_name") or None,
+    }

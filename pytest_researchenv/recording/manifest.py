@@ -13,9 +13,10 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from pytest_researchenv._git import read_git
+from pytest_researchenv._records import what_is_wrong
 from pytest_researchenv.errors import SourceError, StoreError
 from pytest_researchenv.manifest import EngineFacts, GitState, Host, Manifest
 from pytest_researchenv.provenance import harness_identity, seal_of
@@ -25,7 +26,9 @@ from pytest_researchenv.sandbox.labels import Owner
 from pytest_researchenv.store import write_whole
 
 
-__all__ = ["begun", "ended", "git_state", "save_manifest", "without_secrets"]
+__all__ = ["begun", "ended", "git_state", "load_manifest", "save_manifest", "sessions_in", "without_secrets"]
+
+_PREFIX, _SUFFIX = "manifest-", ".json"
 
 #: Names of options and variables whose values are nobody's business.
 _SECRET_NAME = re.compile(r"(?i)key|token|secret|passw|credential")
@@ -99,7 +102,7 @@ def save_manifest(folder: Path, manifest: Manifest) -> Path:
     Raises:
         StoreError: it cannot be written.
     """
-    path = folder / f"manifest-{manifest.session}.json"
+    path = folder / f"{_PREFIX}{manifest.session}{_SUFFIX}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -107,6 +110,27 @@ def save_manifest(folder: Path, manifest: Manifest) -> Path:
     sealed = replace(manifest, seal=seal_of(json.loads(_MANIFEST.dump_json(manifest))))
     write_whole(path, _MANIFEST.dump_json(sealed, indent=2))
     return path
+
+
+def sessions_in(folder: Path) -> list[str]:
+    """Return the ids of the sessions of a run that left a record, oldest first; none where there is no run."""
+    names = sorted(path.name for path in folder.glob(f"{_PREFIX}*{_SUFFIX}"))
+    return [name.removeprefix(_PREFIX).removesuffix(_SUFFIX) for name in names]
+
+
+def load_manifest(folder: Path, session: str) -> Manifest:
+    """Return the record of a session.
+
+    Raises:
+        StoreError: it cannot be read, or does not hold what was written there.
+    """
+    path = folder / f"{_PREFIX}{session}{_SUFFIX}"
+    try:
+        return _MANIFEST.validate_json(path.read_bytes())
+    except OSError as error:
+        raise StoreError(f"cannot read {path}: {error.strerror}") from error
+    except ValidationError as error:
+        raise StoreError(f"{path} {what_is_wrong(error)}; restore it, or name another session") from error
 
 
 def git_state(folder: Path) -> GitState | None:

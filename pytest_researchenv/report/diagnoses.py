@@ -12,7 +12,14 @@ from pytest_researchenv.diagnosis import Category, Rule
 from pytest_researchenv.diagnosis.stored import Diagnosed
 
 
-__all__ = ["categories_markdown", "diagnoses_table", "diagnosis_document", "diagnosis_lines", "rules_markdown"]
+__all__ = [
+    "categories_markdown",
+    "diagnoses_table",
+    "diagnosis_document",
+    "diagnosis_lines",
+    "rules_document",
+    "rules_markdown",
+]
 
 
 def diagnosis_lines(one: Diagnosed) -> Iterator[str]:
@@ -65,6 +72,22 @@ def categories_markdown() -> str:
     """The table of categories."""
     rows = [f"| {category} | {category.meaning} |" for category in Category]
     return "\n".join(("| category | what counts as it |", "| --- | --- |", *rows))
+
+
+def rules_document(rules: Sequence[Rule]) -> dict[str, object]:
+    """Return both tables as JSON has them."""
+    return {
+        "categories": {str(category): category.meaning for category in Category},
+        "rules": [
+            {
+                "rule": rule.name,
+                "category": str(rule.category),
+                "confidence": str(rule.confidence),
+                "next": rule.next,
+            }
+            for rule in rules
+        ],
+    }
 
 
 def rules_markdown(rules: Sequence[Rule]) -> str:

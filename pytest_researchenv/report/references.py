@@ -47,6 +47,15 @@ class ProbeCheck:
         """What came out that way."""
         return tuple(reference for reference in self.references if reference.seen is seen)
 
+    def document(self) -> dict[str, object]:
+        """As JSON has it."""
+        return {
+            "repository": self.repository,
+            "copied": self.copied,
+            "problem": self.problem,
+            "references": [{"where": one.where, "text": one.text, "seen": str(one.seen)} for one in self.references],
+        }
+
     def __str__(self) -> str:
         if self.problem:
             return f"{self.repository}: not looked up: {self.problem}"

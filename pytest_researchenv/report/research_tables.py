@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pytest_researchenv.report.tables import Column, Table, Value
+from pytest_researchenv.report.tables import Column, Table, Value, document
 from pytest_researchenv.research.metrics import Direction
 from pytest_researchenv.research.task import (
     Confidence,
@@ -17,7 +17,16 @@ from pytest_researchenv.research.task import (
 )
 
 
-__all__ = ["counted", "data_table", "deciding_table", "runs_table", "scores_table", "tasks_table", "warnings"]
+__all__ = [
+    "counted",
+    "data_table",
+    "deciding_table",
+    "research_document",
+    "runs_table",
+    "scores_table",
+    "tasks_table",
+    "warnings",
+]
 
 _NOT_ABOVE = "no better"
 _NOTE = (
@@ -105,6 +114,20 @@ def runs_table(suite: ResearchSuite) -> Table:
         for name, subtask in task.subtasks.items()
     )
     return Table("runs", "What was run here", columns, rows)
+
+
+def research_document(suite: ResearchSuite) -> dict[str, object]:
+    """What a suite holds, as JSON has it: each task with its sub-tasks, and what is doubtful."""
+    return {
+        "name": suite.name,
+        "description": suite.description,
+        "subtasks": sum(len(task.subtasks) for task in suite.tasks),
+        "tasks": [
+            {"name": task.name, "subtasks": len(task.subtasks), "scores": document(scores_table(task))["rows"]}
+            for task in suite.tasks
+        ],
+        "doubts": [{"kind": kind, "place": place, "why": why} for kind, place, why in warnings(suite)],
+    }
 
 
 def warnings(suite: ResearchSuite) -> Iterator[tuple[str, str, str]]:

@@ -138,6 +138,20 @@ class Resolved:
         """What a later command puts in the place of what an earlier one brought."""
         return tuple(f"{name} {versions}" for one in self.installs for name, versions in one.replaced.items())
 
+    def document(self) -> dict[str, object]:
+        """As JSON has it."""
+        return {
+            "repository": self.repository,
+            "tree": self.tree,
+            "python": list(self.python),
+            "commands": len(self.installs),
+            "packages": dict(self.packages),
+            "conflicts": list(self.problems),
+            "unresolved": list(self.unresolved),
+            "replaced": list(self.replaced),
+            "ended": self.ended,
+        }
+
 
 _ADAPTER: TypeAdapter[Install | _Python | _Other] = TypeAdapter(
     Annotated[Install | _Python | _Other, Field(discriminator="kind")]

@@ -14,6 +14,7 @@ from typing import TypeVar, final
 
 from pydantic import TypeAdapter, ValidationError
 
+from pytest_researchenv._records import what_is_wrong
 from pytest_researchenv.errors import ConfigurationError, InfrastructureError
 from pytest_researchenv.manifest import Manifest
 from pytest_researchenv.model import AttemptStart, Audit, Environment, Examination, Tier, TierResult, judged_named
@@ -142,9 +143,7 @@ class _Files:
         try:
             return adapter.validate_json(raw)
         except ValidationError as error:
-            first = error.errors(include_url=False, include_context=False)[0]
-            where = ".".join(map(str, first["loc"]))
-            self._damaged(name, f"does not hold what was written there: {f'{where}: ' * bool(where)}{first['msg']}")
+            self._damaged(name, what_is_wrong(error))
             return None
 
     def text(self, name: str) -> str:

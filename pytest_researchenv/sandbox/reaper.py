@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 
-__all__ = ["IMAGE_KINDS", "KEPT_KINDS", "Reaped", "abandoned", "reap"]
+__all__ = ["IMAGE_KINDS", "KEPT_KINDS", "Left", "Reaped", "abandoned", "left", "reap"]
 
 #: Kinds of images. A container or image that someone else made from ours inherits its labels, kind and all.
 IMAGE_KINDS = frozenset({"base-image", "snapshot"})
@@ -49,6 +49,30 @@ class Reaped:
     def total(self) -> int:
         """How many things were removed."""
         return len(self.containers) + len(self.networks) + len(self.volumes) + len(self.images)
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """How much there is that `reap` would remove.
+
+    Attributes:
+        containers: of dead runs.
+        networks: likewise.
+        volumes: likewise.
+        kept_volumes: what later runs may use again, and `reap(everything=True)` removes.
+        kept_images: likewise.
+    """
+
+    containers: int
+    networks: int
+    volumes: int
+    kept_volumes: int
+    kept_images: int
+
+    @property
+    def dead(self) -> int:
+        """How many things dead runs left."""
+        return self.containers + self.networks + self.volumes
 
 
 def reap(client: DockerClient, *, everything: bool, owner: Owner) -> Reaped:
@@ -93,41 +117,76 @@ def abandoned(labels: Mapping[str, str], *, owner: Owner, everything: bool, now:
     return expired(labels, now=now) if living is None else not living
 
 
+def left(client: DockerClient, *, owner: Owner) -> Left:
+    """Count what dead runs left, and what is kept for later ones; nothing is removed.
+
+    Raises:
+        SandboxError: the engine does not answer.
+    """
+    with engine_call("count what dead runs left"):
+        dead = len(list(_volumes(client, owner, everything=False)))
+        return Left(
+            containers=len(list(_containers(client, owner))),
+            networks=len(list(_networks(client, owner))),
+            volumes=dead,
+            kept_volumes=len(list(_volumes(client, owner, everything=True))) - dead,
+            kept_images=len({item["Id"] for item, _ in _images(client, owner, everything=True)}),
+        )
+
+
 def _reap_containers(client: DockerClient, reaped: Reaped, owner: Owner) -> None:
-    for item in client.api.containers(all=True, filters={"label": KIND}):
-        if item["Labels"][KIND] in IMAGE_KINDS or not _gone(item, owner):
-            continue
+    for item in _containers(client, owner):
         name = item["Names"][0].lstrip("/") if item.get("Names") else item["Id"][:12]
         with _noted(reaped.containers, reaped, f"container {name}", name):
             client.api.remove_container(item["Id"], v=True, force=True)
 
 
+def _containers(client: DockerClient, owner: Owner) -> Iterator[Mapping[str, Any]]:
+    for item in client.api.containers(all=True, filters={"label": KIND}):
+        if item["Labels"][KIND] not in IMAGE_KINDS and _gone(item, owner):
+            yield item
+
+
 def _reap_networks(client: DockerClient, reaped: Reaped, owner: Owner) -> None:
-    for item in client.api.networks(filters={"label": KIND}):
-        if _gone(item, owner):
-            with _noted(reaped.networks, reaped, f"network {item['Name']}", item["Name"]):
-                client.api.remove_network(item["Id"])
+    for item in _networks(client, owner):
+        with _noted(reaped.networks, reaped, f"network {item['Name']}", item["Name"]):
+            client.api.remove_network(item["Id"])
+
+
+def _networks(client: DockerClient, owner: Owner) -> Iterator[Mapping[str, Any]]:
+    return (item for item in client.api.networks(filters={"label": KIND}) if _gone(item, owner))
 
 
 def _reap_volumes(client: DockerClient, reaped: Reaped, owner: Owner, *, everything: bool) -> None:
-    for item in client.api.volumes(filters={"label": KIND})["Volumes"] or []:
-        if _gone(item, owner, everything=everything):
-            with _noted(reaped.volumes, reaped, f"volume {item['Name']}", item["Name"]):
-                client.api.remove_volume(item["Name"])
+    for item in _volumes(client, owner, everything=everything):
+        with _noted(reaped.volumes, reaped, f"volume {item['Name']}", item["Name"]):
+            client.api.remove_volume(item["Name"])
+
+
+def _volumes(client: DockerClient, owner: Owner, *, everything: bool) -> Iterator[Mapping[str, Any]]:
+    found = client.api.volumes(filters={"label": KIND})["Volumes"] or []
+    return (item for item in found if _gone(item, owner, everything=everything))
 
 
 def _reap_images(client: DockerClient, reaped: Reaped, owner: Owner, *, everything: bool) -> None:
+    for item, tags in _images(client, owner, everything=everything):
+        for name in tags or [item["Id"]]:
+            with _noted(reaped.images, reaped, f"image {name}", name):
+                # noprune: parents have labels of their own.
+                client.api.remove_image(name, noprune=True)
+
+
+def _images(
+    client: DockerClient, owner: Owner, *, everything: bool
+) -> Iterator[tuple[Mapping[str, Any], Sequence[str]]]:
+    """Images, each with its tags."""
     # Newest first: an image cannot go before those made from it.
     for item in sorted(client.api.images(filters={"label": KIND}), key=lambda item: -item["Created"]):
         tags = [tag for tag in item.get("RepoTags") or [] if tag != "<none>:<none>"]
         # Somebody's own image made from one of ours has our labels, but not our name.
         ours = all(tag.startswith("researchenv") for tag in tags)
-        if item["Labels"][KIND] not in IMAGE_KINDS or not ours or not _gone(item, owner, everything=everything):
-            continue
-        for name in tags or [item["Id"]]:
-            with _noted(reaped.images, reaped, f"image {name}", name):
-                # noprune: parents have labels of their own.
-                client.api.remove_image(name, noprune=True)
+        if item["Labels"][KIND] in IMAGE_KINDS and ours and _gone(item, owner, everything=everything):
+            yield item, tags
 
 
 def _gone(item: Mapping[str, Any], owner: Owner, *, everything: bool = False) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pytest_researchenv.model import Tier
 from pytest_researchenv.report.calibration import Calibration
 from pytest_researchenv.runs.values import Subject
-from pytest_researchenv.statistics.claims import FalseClaims, false_claims
+from pytest_researchenv.statistics.claims import FalseClaims, claims_of, false_claims
 from pytest_researchenv.statistics.drops import Drop, drops
 from pytest_researchenv.statistics.efficiency import CostPerPass, Spread, cost_per_pass, efficiency
 from pytest_researchenv.statistics.imports import ImportRatio, own_ratio, published_ratio
@@ -60,7 +60,7 @@ class AgentStatistics:
             own_imports=own_ratio(part),
             published_imports=published_ratio(part),
             claims=false_claims(part),
-            calibration=Calibration.of(part.agent, (attempt.results.get(Tier.C5) for attempt in part.tries)),
+            calibration=claims_of(part),
             drops=drops(part),
             reliability={tier: reliability(part, tier) for tier in Tier},
             efficiency=efficiency(part),

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pytest_researchenv.model import FindingKind, Tier, TierResult
+from pytest_researchenv.report.calibration import Calibration
 from pytest_researchenv.statistics.tries import AgentRun
 
 
-__all__ = ["FalseClaims", "false_claims"]
+__all__ = ["FalseClaims", "claims_of", "false_claims"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,11 @@ def false_claims(part: AgentRun) -> FalseClaims:
     return FalseClaims(
         {kind: kinds[kind] for kind in FindingKind}, len(results), sum(published), len(results) - len(published)
     )
+
+
+def claims_of(part: AgentRun) -> Calibration:
+    """What became of an agent's claims and doubts, by the newest C5 of every try."""
+    return Calibration.of(part.agent, (attempt.results.get(Tier.C5) for attempt in part.tries))
 
 
 def _published(result: TierResult) -> int | None:

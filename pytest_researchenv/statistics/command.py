@@ -13,6 +13,7 @@ from typing import NamedTuple
 from rich.console import Console
 
 from pytest_researchenv._choice import described, one_of, write_page
+from pytest_researchenv._json import add_json, print_json
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.model import Tier
 from pytest_researchenv.report.comparisons import paired_table, paper_table
@@ -33,31 +34,15 @@ _RENDER = {Format.CSV: as_csv, Format.MARKDOWN: as_markdown, Format.LATEX: as_la
 
 _SIDES = f"RUN, RUN:AGENT, or {PAPER}:NAME for what was published ({{known}})"
 
-_EXAMPLES = """\
-examples:
-  researchenv compare default                            all agents of a run, two by two
-  researchenv compare default:codex default:claude-opus  two agents of a run
-  researchenv compare before:codex after:codex           one agent, before and after a change
-  researchenv compare night-1:codex paper:codex          a run beside the published figures
-  researchenv compare default --format latex --output tables
-"""
-
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the commands."""
-    stats = commands.add_parser(
-        "stats", help="say in numbers what the agents of a run achieved: rates, drops, attempts, time, money"
-    )
+    stats = commands.add_parser("stats")
     stats.add_argument("of", metavar="RUN", nargs="?", default="default", help="RUN, or RUN:AGENT (default: default)")
     _add_output(stats)
     stats.set_defaults(run=_stats)
 
-    comparing = commands.add_parser(
-        "compare",
-        help="compare two agents at the same repositories, or a run with the published figures",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    comparing = commands.add_parser("compare")
     known = ", ".join(published().agents)
     comparing.add_argument("first", metavar="A", help=_SIDES.format(known=known))
     comparing.add_argument("second", metavar="B", nargs="?", help="the same; left out: every two agents of A")
@@ -83,7 +68,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--table", action="append", default=[], metavar="NAME", help="only this table; may be repeated")
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print JSON")
+    add_json(form)
     form.add_argument("--format", type=Format, choices=list(Format), help="print tables of this kind")
     parser.add_argument(
         "--output", type=Path, metavar="FOLDER", help="write each table to a file of this folder, which is made"
@@ -213,10 +198,13 @@ def _pairs(runs: Sequence[_Side], parts: Mapping[_Side, tuple[AgentRun, ...]]) -
 def _show(tables: Sequence[Table], arguments: argparse.Namespace, damage: Sequence[str]) -> None:
     chosen = _chosen(tables, arguments.table)
     if arguments.output:
-        for path in _write(chosen, arguments.output, arguments.format, as_json=arguments.json):
-            print(f"written: {path}")
+        written = list(map(str, _write(chosen, arguments.output, arguments.format, as_json=arguments.json)))
+        if arguments.json:
+            print_json({"written": written, "damaged": list(damage)})
+        else:
+            print(*(f"written: {path}" for path in written), sep="\n")
     elif arguments.json:
-        print(json.dumps({"tables": [document(table) for table in chosen], "damaged": list(damage)}, indent=2))
+        print_json({"tables": [document(table) for table in chosen], "damaged": list(damage)})
     elif arguments.format:
         print("\n".join(_RENDER[arguments.format](table) for table in chosen), end="")
     else:

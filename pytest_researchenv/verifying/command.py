@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import sys
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import final
 
 from pytest_researchenv._choice import described, one_of
+from pytest_researchenv._json import add_json, print_json
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.errors import DaemonUnavailableError
 from pytest_researchenv.hardware import Accelerator
@@ -33,9 +33,7 @@ __all__ = ["add_command"]
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the command."""
-    verify = commands.add_parser(
-        "verify", help="check a finished run: are its records intact, and do its verdicts come out again?"
-    )
+    verify = commands.add_parser("verify")
     verify.add_argument("name", metavar="RUN", nargs="?", default="default", help="name of the run (default: default)")
     verify.add_argument("--results", type=Path, default=Path("researchenv-results"), metavar="FOLDER")
     verify.add_argument("--agent", action="append", metavar="NAME", help="only this agent's; may be repeated")
@@ -53,7 +51,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "--suite", action="append", metavar="SUITE", help="folder of a suite that does not come with this package"
     )
     verify.add_argument("--no-rejudge", action="store_true", help="check the records alone; runs no container")
-    verify.add_argument("--json", action="store_true", help="print JSON")
+    add_json(verify)
     verify.add_argument("--cache", type=Path, default=Path("~/.cache/researchenv"), metavar="FOLDER")
     verify.set_defaults(run=_verify)
 
@@ -80,7 +78,7 @@ def _verify(arguments: argparse.Namespace) -> int:
             if not arguments.json:
                 print("\n".join(verification_lines(one)), flush=True)
     if arguments.json:
-        print(json.dumps(verification_document(arguments.name, every), indent=2))
+        print_json(verification_document(arguments.name, every))
     else:
         print("\n".join(verification_summary(every)))
     return 0 if all(one.holds for one in every) else 1

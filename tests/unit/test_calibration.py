@@ -13,7 +13,7 @@ from rich.console import Console
 
 from pytest_researchenv import cli
 from pytest_researchenv.calibrating import calibrations
-from pytest_researchenv.model import Cause, Claim, FindingKind, Outcome, Tier, TierResult, Verdict
+from pytest_researchenv.model import Cause, Claim, Environment, FindingKind, Outcome, Tier, TierResult, Verdict
 from pytest_researchenv.report.calibration import (
     Calibration,
     Tally,
@@ -26,8 +26,12 @@ from pytest_researchenv.report.calibration import (
 from pytest_researchenv.report.properties import PREFIX, before_judging
 from pytest_researchenv.report.summary import Summary
 from pytest_researchenv.runs.reading import read_run
+from pytest_researchenv.runs.values import Subject
+from pytest_researchenv.statistics.agent import AgentStatistics
+from pytest_researchenv.statistics.tries import agent_runs
 from pytest_researchenv.store import Store
 from pytest_researchenv.suite import load_suite
+from tests.unit.statistics import made
 
 
 PATH, VERSION, CAPABILITY = FindingKind
@@ -211,18 +215,39 @@ def results(tmp_path: Path) -> Path:
         ("sonnet", "suite/two", []),
     ):
         attempt = store.begin(agent, repository, "session")
+        attempt.save_environment(
+            Environment(attempt.key, "image", "base", "/w", None, "no report", (), {"prompt": "same"}, {}, "", "")
+        )
         for result in found:
             attempt.save_result(attempt.next_log(Tier.C5), result)
     return tmp_path
 
 
-def test_the_newest_c5_of_every_attempt_counts(results: Path) -> None:
-    """All attempts do, and of each what was judged last."""
+def test_the_newest_c5_of_every_try_counts(results: Path) -> None:
+    """All tries do, and of each what was judged last."""
     opus, sonnet = calibrations(read_run(results / "default"))
 
     assert (opus.agent, opus.tally) == ("opus", Tally(held=1))
     assert (sonnet.agent, sonnet.reports, sonnet.unjudged) == ("sonnet", 2, 1)
     assert sonnet.tally == Tally(held=3, doubted=1, would_hold=1, abstained=1)
+
+
+def test_calibration_counts_what_the_statistics_count(tmp_path: Path) -> None:
+    """What other inputs shaped, or the infrastructure ended, is no try, for the one or the other."""
+    lie: dict[Subject, TierResult] = {Tier.C5: judged(path(Outcome.FALSE))}
+    truth: dict[Subject, TierResult] = {Tier.C5: judged(path())}
+    attempts = [
+        made.attempt("suite/one", lie, number=1, inputs="old prompt"),
+        made.attempt("suite/one", truth, number=2, inputs="new prompt"),
+        made.attempt("suite/one", lie, number=3, inputs=None, error="the engine is gone"),
+        made.attempt("suite/two", truth, inputs="new prompt"),
+    ]
+    made.write(tmp_path, attempts)
+    run = read_run(tmp_path / "run")
+
+    (calibration,) = calibrations(run)
+    assert (calibration.reports, calibration.tally) == (2, Tally(held=2))
+    assert [AgentStatistics.of(part).calibration for part in agent_runs(run)] == [calibration]
 
 
 def test_the_command_shows_every_agent(results: Path, capsys: pytest.CaptureFixture[str]) -> None:

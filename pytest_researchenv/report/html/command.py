@@ -4,47 +4,34 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from pytest_researchenv._choice import described
+from pytest_researchenv._json import add_json, print_json
+from pytest_researchenv.report.html.writing import write_report
+from pytest_researchenv.runs.reading import read_runs
+
 
 __all__ = ["add_command"]
-
-_EXAMPLES = """\
-examples:
-  researchenv report default                        the pages of a run, in the folder report
-  researchenv report before after -o before-after   two runs side by side
-  researchenv report nightly --suite my-suite       a suite that does not come with this package
-"""
 
 
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the command."""
-    report = commands.add_parser(
-        "report",
-        help="write a run as pages for people: HTML, with figures as SVG",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    report = commands.add_parser("report")
     report.add_argument("names", metavar="RUN", nargs="*", default=["default"], help="name of a run (default: default)")
     report.add_argument("--results", type=Path, default=Path("researchenv-results"), metavar="FOLDER")
     report.add_argument("-o", "--output", type=Path, default=Path("report"), metavar="FOLDER", help="default: report")
     report.add_argument(
         "--suite", action="append", default=[], metavar="SUITE", help="folder of a suite that does not come along"
     )
-    report.add_argument("--json", action="store_true", help="print the files that matter as JSON")
+    add_json(report)
     report.set_defaults(run=_report)
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    # What reads, counts and draws is not for the other commands.
-    from pytest_researchenv._choice import described  # noqa: PLC0415 - see above
-    from pytest_researchenv.report.html.writing import write_report  # noqa: PLC0415
-    from pytest_researchenv.runs.reading import read_runs  # noqa: PLC0415
-
     with _no_collections():
         runs = read_runs(arguments.results, arguments.names)
         written = write_report(
@@ -55,7 +42,7 @@ def _report(arguments: argparse.Namespace) -> int:
         )
     if arguments.json:
         page, *figures = map(str, written)
-        print(json.dumps({"page": page, "figures": figures}, indent=2))
+        print_json({"page": page, "figures": figures})
     else:
         print(*written, sep="\n")
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -18,6 +19,9 @@ from pathlib import Path
 import docker
 import pytest
 
+from pytest_researchenv.doctor.engine import LookedAt
+from pytest_researchenv.doctor.registries import image_findings
+from pytest_researchenv.doctor.values import State
 from pytest_researchenv.errors import ImageError
 from pytest_researchenv.sandbox import images
 from pytest_researchenv.sandbox._bootstrap import Distribution
@@ -135,6 +139,24 @@ def test_an_image_of_the_users_is_pulled_when_missing(
 
     assert said == [f"pulling {address}/lab/image:1"]
     assert any("/lab/image/blobs/" in path for path in served.requests)
+
+
+def test_the_doctor_has_the_engine_ask_a_registry_and_pulls_nothing(
+    docker_client: docker.DockerClient, registry: tuple[Registry, str]
+) -> None:
+    """Whether it has an image that was named; one that does not answer is a problem with a fix."""
+    served, address = registry
+    engine = LookedAt()
+    engine.reach()
+    with contextlib.closing(engine), socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        (there,) = image_findings(engine, f"{address}/lab/image:1")
+        (gone,) = image_findings(engine, f"127.0.0.1:{taken.getsockname()[1]}/lab/image:1")
+
+    assert (there.state, "its registry has it" in there.value) == (State.OK, True)
+    assert (gone.state, "docker login" in gone.fix) == (State.PROBLEM, True)
+    assert served.requests
+    assert docker_client.images.list(f"{address}/lab/image") == []
 
 
 def test_debian_is_pulled_by_digest(

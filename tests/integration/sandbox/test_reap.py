@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 import uuid
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_researchenv.sandbox.labels import LIFETIME_S, Owner
-from pytest_researchenv.sandbox.reaper import Reaped, reap
+from pytest_researchenv.sandbox.reaper import Left, Reaped, left, reap
 
 
 if TYPE_CHECKING:
@@ -146,6 +146,26 @@ def test_what_is_for_later_runs_goes_only_on_demand(docker_client: DockerClient,
     assert after_default == kept
     assert things.left() == set()
     assert kept <= {*reaped.images, *reaped.volumes}
+
+
+def test_what_would_be_removed_is_counted_and_stays(docker_client: DockerClient, things: Things) -> None:
+    """Apart: what dead runs left, and what is kept for later ones; not what lives."""
+    before = left(docker_client, owner=ME)
+    for labels in (DEAD.labels("container"), DEAD.labels("container"), ME.labels("container"), {}):
+        things.container(labels)
+    things.network(DEAD.labels("network"))
+    things.volume(DEAD.labels("scratch-volume"))
+    things.volume(DEAD.labels("tool-volume"))
+    things.image(DEAD.labels("snapshot"), name=f"researchenv/{uuid.uuid4().hex}")
+    there = things.left()
+
+    after = left(docker_client, owner=ME)
+
+    assert Left(
+        *(getattr(after, one.name) - getattr(before, one.name) for one in fields(Left)),
+    ) == Left(containers=2, networks=1, volumes=1, kept_volumes=1, kept_images=1)
+    assert after.dead == after.containers + after.networks + after.volumes
+    assert things.left() == there
 
 
 def test_what_others_made_from_our_images_is_theirs(docker_client: DockerClient, things: Things) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 
 import pytest
@@ -373,6 +374,26 @@ def test_the_check_shows_what_is_to_be_beaten_and_warns(tmp_path: Path, capsys: 
     write(tmp_path, TASK.replace("dollars", "dolars"))
     assert main(["validate", str(folder)]) == 1
     assert "did you mean 'dollars'?" in capsys.readouterr().out
+
+
+def test_the_check_has_a_json_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every score with both numbers, and every doubt; of a wrong suite, what is wrong."""
+    folder = write(tmp_path, TASK)
+
+    assert main(["validate", str(folder), "--json"]) == 0
+    held = json.loads(capsys.readouterr().out)
+    assert (held["valid"], held["name"], held["subtasks"]) == (True, "my-research", 1)
+    assert [task["name"] for task in held["tasks"]] == ["forgetting-digits"]
+    assert [(row["score"], row["to_beat"], row["withheld"]) for row in held["tasks"][0]["scores"]] == [
+        ("final", 80.0, 90.0),
+        ("mean", 42.5, 45.5),
+        ("worst", 10.0, None),
+    ]
+    assert [doubt["kind"] for doubt in held["doubts"]] == ["withheld missing", "sources disagree"]
+
+    write(tmp_path, "[")
+    assert main(["validate", str(folder), "--json"]) == 1
+    assert "is not valid TOML" in json.loads(capsys.readouterr().out)["problem"]
 
 
 def test_of_a_measure_where_lower_is_better_the_sign_is_turned(tmp_path: Path) -> None:

@@ -1,0 +1,15 @@
+"""What is wrong with a record that cannot be read, in words."""
+
+from __future__ import annotations
+
+from pydantic import ValidationError
+
+
+__all__ = ["what_is_wrong"]
+
+
+def what_is_wrong(error: ValidationError) -> str:
+    """Say the first thing that is wrong with a record: where, and what."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    where = ".".join(map(str, first["loc"]))
+    return f"does not hold what was written there: {f'{where}: ' * bool(where)}{first['msg']}"

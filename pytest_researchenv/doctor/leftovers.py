@@ -1,0 +1,39 @@
+"""What dead runs left in the engine, and what is kept for later ones."""
+
+from __future__ import annotations
+
+from pytest_researchenv.doctor.engine import LookedAt
+from pytest_researchenv.doctor.values import Finding, State
+from pytest_researchenv.sandbox.labels import Owner
+from pytest_researchenv.sandbox.reaper import Left, left
+
+
+__all__ = ["left_findings", "leftover_findings"]
+
+_LEFT, _KEPT = "left by dead runs", "kept for later runs"
+
+
+def leftover_findings(engine: LookedAt) -> tuple[Finding, ...]:
+    """Count it.
+
+    Raises:
+        SandboxError: the engine does not answer.
+    """
+    if engine.client is None:
+        return (Finding(_LEFT, State.SKIPPED, "no container engine to ask"),)
+    return left_findings(left(engine.client, owner=Owner.current("doctor")))
+
+
+def left_findings(found: Left) -> tuple[Finding, ...]:
+    """Say it in words."""
+    dead = f"{found.containers} containers, {found.networks} networks, {found.volumes} volumes"
+    fix = "`researchenv reap` removes it, and so does the next run"
+    return (
+        Finding(_LEFT, State.WARNING, dead, fix) if found.dead else Finding(_LEFT, State.OK, "nothing"),
+        Finding(
+            _KEPT,
+            State.OK,
+            f"{found.kept_images} images, {found.kept_volumes} volumes of this host"
+            + ("; `researchenv reap --all` removes them" if found.kept_images or found.kept_volumes else ""),
+        ),
+    )
