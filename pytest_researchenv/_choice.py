@@ -66,7 +66,7 @@ def described(named: Iterable[str], held: Collection[str]) -> dict[str, Reposito
     Raises:
         ConfigurationError: one of those that were named is not there, or wrong.
     """
-    shipped = [name for name in suite_names() if name in held]
+    shipped = [name for name in suite_names(of_tasks=False) if name in held]
     loaded = [load_suite(find_suite(name)) for name in (*shipped, *named)]
     return {repository.key: repository for suite in loaded for repository in suite.repositories}
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path, PurePosixPath
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -14,7 +13,15 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 from pydantic import ValidationError
 
-from pytest_researchenv.agents.registry import AGENTS
+from pytest_researchenv._problems import (
+    Problem,
+    canary_problems,
+    confusable,
+    explained,
+    nearest,
+    shown,
+    stray_problems,
+)
 from pytest_researchenv.model import (
     Asset,
     Cause,
@@ -40,9 +47,7 @@ __all__ = [
     "FOREIGN",
     "FRAMEWORKS",
     "PLACEHOLDERS",
-    "Problem",
     "repository_problems",
-    "shown",
     "suite_problems",
     "validation_problems",
 ]
@@ -60,10 +65,8 @@ _LAUNCHED = (Tier.C1, Tier.C3, Tier.C4)
 _SLUG = re.compile(r"[A-Za-z0-9]+((\.|_{1,2}|-+)[A-Za-z0-9]+)*")
 _OWNER = re.compile(r"[A-Za-z0-9._-]*[A-Za-z0-9][A-Za-z0-9._-]*")
 _PROJECT = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
-_TIER = re.compile(r"c[0-5]", re.IGNORECASE)
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_SHOWN = 80
 
 #: Fields of a repository that are no keys of its file, with what to do about them there.
 FOREIGN = {"folder": "remove it", "suite": "remove it", "deviations": "move it to deviations.toml beside this file"}
@@ -82,24 +85,6 @@ _SHORT: dict[type, tuple[str, ...]] = {Evidence: ("observed",), TierSpec: ("like
 
 #: Tables of tables, whose names the suite chooses.
 _KEYED: dict[str, type] = {"assets": Asset, "sabotage": Sabotage}
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One thing that is wrong.
-
-    Attributes:
-        file: where.
-        key: dotted key in it; empty for the file as a whole.
-        text: what is wrong, with the value and the fix.
-    """
-
-    file: Path
-    key: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.file}: {self.key}: {self.text}" if self.key else f"{self.file}: {self.text}"
 
 
 # --- what pydantic found ----------------------------------------------------------------------------------
@@ -162,22 +147,17 @@ def _dotted(location: Sequence[int | str]) -> str:
 
 
 def _text(kind: str, message: str, location: Sequence[int | str], value: object, root: type) -> str:
-    if kind == "unexpected_keyword_argument":
-        table = _table(location, root)
-        known = [field.name for field in fields(table) if table is not Repository or field.name not in FOREIGN]
-        known += _SHORT.get(table, ())
-        return f"unknown key (value {shown(value)}){_nearest(str(location[-1]), known)}"
-    if kind == "missing":
-        return "missing"
-    if kind == "value_error":
-        return message.removeprefix("Value error, ")
-    if location[-1] == "[key]":
+    if location[-1] == "[key]" and kind not in ("missing", "value_error"):
         members = [*map(str, SabotageKind if location[0] == "sabotage" else Tier)]
-        return f"unknown name{_nearest(str(value), members)}"
-    if "equals" in location:
+        return f"unknown name{nearest(str(value), members)}"
+    if "equals" in location and kind not in ("unexpected_keyword_argument", "missing", "value_error"):
         return f"must be true, false, a number or a string, not {shown(value)}"
-    words = message.replace("Input should be", "must be").replace("a valid array", "a list")
-    return f"{words}, not {shown(value)}"
+    return explained(kind, message, value, key=str(location[-1]), known=lambda: _keys(_table(location, root)))
+
+
+def _keys(table: type) -> list[str]:
+    known = [field.name for field in fields(table) if table is not Repository or field.name not in FOREIGN]
+    return [*known, *_SHORT.get(table, ())]
 
 
 def _table(location: Sequence[int | str], root: type) -> type:
@@ -201,15 +181,9 @@ def suite_problems(folder: Path, repositories: Sequence[Repository], *, canary: 
         repositories: those of its repositories that could be read.
         canary: what each probe and recipe must hold; empty for nothing.
     """
-    for file in sorted((*folder.rglob("*.py"), *folder.glob("*/oracle.sh"))) if canary else ():
-        if file.parent != folder and canary not in file.read_text(encoding="utf-8", errors="replace"):
-            yield Problem(file, "", f"lacks the suite's canary: add a comment line with {canary!r}")
-    for subfolder in sorted(path for path in folder.glob("*/") if not path.name.startswith(("_", "."))):
-        # A misspelt repo.toml must not make a repository vanish.
-        if not (subfolder / "repo.toml").exists() and (
-            (subfolder / "oracle.sh").exists() or any(subfolder.glob("*.t*ml"))
-        ):
-            yield Problem(subfolder, "", "has no repo.toml, but files of a repository: add it, or remove the folder")
+    answers = (file for file in (*folder.rglob("*.py"), *folder.glob("*/oracle.sh")) if file.parent != folder)
+    yield from canary_problems(answers, canary)
+    yield from stray_problems(folder, "repo.toml", "repository", signs=("oracle.sh", "*.t*ml"))
     by_slug: dict[str, Repository] = {}
     for repository in repositories:
         first = by_slug.setdefault(repository.slug.casefold(), repository)
@@ -243,7 +217,7 @@ def _repository(repository: Repository) -> Iterator[tuple[str, str]]:
         yield "python", f"{repository.python!r} is no version specifier; write it like '>=3.10' or '>=3.10,<3.13'"
     for framework in repository.frameworks:
         if framework not in FRAMEWORKS:
-            yield "frameworks", f"unknown framework {framework!r}{_nearest(framework, FRAMEWORKS)}"
+            yield "frameworks", f"unknown framework {framework!r}{nearest(framework, FRAMEWORKS)}"
     yield from _imports(repository.imports)
     for package, specifier in repository.pins.items():
         if not _is_specifier(specifier):
@@ -302,14 +276,7 @@ def _name(repository: Repository) -> Iterator[tuple[str, str]]:
             f"{repository.name!r} must be NAME or OWNER/NAME in letters and digits, with single '.', '_' or '-' between"
         )
         yield "name", text
-    elif agent := next((name for name in AGENTS if name in slug.casefold()), ""):
-        text = f"{slug!r} contains {agent!r}: `-k {agent}` would select its tests of every agent; choose another name"
-        yield "name", text
-    elif match := _TIER.search(slug):
-        text = (
-            f"{slug!r} contains {match.group()!r}: `-k {match.group().upper()}` would select every test of it, since "
-            "-k matches parts of names without regard to case; choose another name"
-        )
+    elif text := confusable(slug):
         yield "name", text
 
 
@@ -348,7 +315,7 @@ def _needs(repository: Repository, tier: Tier, spec: TierSpec) -> Iterator[tuple
         yield "needs_cuda", f"{tier} takes no devices: it is a key of C3 and C4"
     for name in spec.assets:
         if name not in repository.assets:
-            near = _nearest(name, repository.assets)
+            near = nearest(name, repository.assets)
             yield "assets", f"no asset is called {name!r}{near}: describe it in [assets.{name}]"
 
 
@@ -356,7 +323,7 @@ def _placeholders(spec: TierSpec) -> Iterator[tuple[str, str]]:
     for key, value in _templates(spec):
         for name in _PLACEHOLDER.findall(value):
             if name not in PLACEHOLDERS:
-                yield key, f"unknown placeholder {{{name}}} in {shown(value)}{_nearest(name, PLACEHOLDERS)}"
+                yield key, f"unknown placeholder {{{name}}} in {shown(value)}{nearest(name, PLACEHOLDERS)}"
 
 
 def _environment(spec: TierSpec) -> Iterator[tuple[str, str]]:
@@ -376,7 +343,7 @@ def _probe(folder: Path, probe: str) -> str:
         return f"{probe!r} lies outside the repository's folder {folder}"
     if not file.is_file():
         present = [path.relative_to(folder).as_posix() for path in folder.rglob("*.py")]
-        return f"no file {file}{_nearest(probe, present)}"
+        return f"no file {file}{nearest(probe, present)}"
     if file.suffix != ".py":
         return f"{probe!r} must be a Python script (*.py)"
     return ""
@@ -442,18 +409,3 @@ def _bounds(key: str, demand: JsonEvidence) -> Iterator[tuple[str, str]]:
         yield key, "nan is no bound: nothing compares with it"
     if demand.min is not None and demand.max is not None and demand.min > demand.max:
         yield key, f"min {demand.min} is larger than max {demand.max}"
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    """Return the end of a sentence about an unknown name: the nearest one, and all there are."""
-    names = list(known)
-    folded = {candidate.casefold(): candidate for candidate in names}
-    near = difflib.get_close_matches(name.casefold(), folded, n=1)
-    meant = f"; did you mean {folded[near[0]]!r}?" if near else ""
-    return f"{meant} (known: {', '.join(names)})" if names else ""
-
-
-def shown(value: object) -> str:
-    """Return a value as a message shows it: cut where it is long."""
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -81,6 +81,7 @@ class Cause(StrEnum):
     TAMPERED = "tampered environment"
     NOT_APPLICABLE = "not applicable"
     NO_PROBE = "no probe yet"
+    NO_RUNNER = "no runner yet"
     DEFECTIVE_UPSTREAM = "defective upstream"
     HARDWARE_MISMATCH = "hardware mismatch"
     INSUFFICIENT_HARDWARE = "insufficient hardware"

@@ -20,11 +20,14 @@ from pytest_researchenv.references.check import check_references
 from pytest_researchenv.report.deviations import deviations_page
 from pytest_researchenv.report.imports import ImportCount, imports_page
 from pytest_researchenv.report.references import ProbeCheck, references_page
+from pytest_researchenv.report.research import research_page
+from pytest_researchenv.report.research_tables import research_document
 from pytest_researchenv.report.validation import validation_page
+from pytest_researchenv.research.suite import load_research_suite
 from pytest_researchenv.skeleton import write_skeleton
 from pytest_researchenv.source import fetch
 from pytest_researchenv.store import Store
-from pytest_researchenv.suite import find_suite, load_suite, validate
+from pytest_researchenv.suite import Suite, find_suite, holds_tasks, load_suite, validate
 
 
 __all__ = ["add_commands"]
@@ -112,7 +115,12 @@ def _held(folder: Path, *, shown: bool) -> dict[str, object]:
     if shown:
         return {"valid": validate(folder, console=Console())}
     try:
-        return {"suite": str(folder), "valid": True, "problem": "", **suite_document(load_suite(folder))}
+        held = (
+            research_document(load_research_suite(folder))
+            if holds_tasks(folder)
+            else suite_document(load_suite(folder))
+        )
+        return {"suite": str(folder), "valid": True, "problem": "", **held}
     except SuiteError as error:
         return {"suite": str(folder), "valid": False, "problem": str(error)}
 
@@ -196,7 +204,11 @@ def _new_repository(arguments: argparse.Namespace) -> int:
 
 def _lock(arguments: argparse.Namespace) -> int:
     folder = find_suite(arguments.suite)
-    load_suite(folder)  # What cannot be read is not to be locked.
+    # What cannot be read is not to be locked.
+    if holds_tasks(folder):
+        load_research_suite(folder)
+    else:
+        load_suite(folder)
     digest = write_lock(folder)
     if arguments.json:
         print_json({"written": [str(folder / LOCK)], "digest": digest})
@@ -206,16 +218,11 @@ def _lock(arguments: argparse.Namespace) -> int:
 
 
 def _document(arguments: argparse.Namespace) -> int:
-    suite = load_suite(find_suite(arguments.suite))
-    run = arguments.results / arguments.name
-    if not run.is_dir():
-        raise ConfigurationError(
-            f"there is no run in {run}: name it by --results and --run, or `researchenv prove` first"
-        )
-    pages = {
-        "validation.md": validation_page(suite, Store(arguments.results, arguments.name)),
-        "deviations.md": deviations_page(suite),
-    }
+    folder = find_suite(arguments.suite)
+    if holds_tasks(folder):
+        pages = {f"{folder.name}.md": research_page(load_research_suite(folder))}
+    else:
+        pages = _proven_pages(load_suite(folder), arguments.results, arguments.name)
     for name, text in pages.items():
         write_page(arguments.docs / name, text)
     written = [str(arguments.docs / name) for name in pages]
@@ -224,3 +231,12 @@ def _document(arguments: argparse.Namespace) -> int:
     else:
         print(*(f"written: {path}" for path in written), sep="\n")
     return 0
+
+
+def _proven_pages(suite: Suite, results: Path, name: str) -> dict[str, str]:
+    run = results / name
+    if not run.is_dir():
+        raise ConfigurationError(
+            f"there is no run in {run}: name it by --results and --run, or `researchenv prove` first"
+        )
+    return {"validation.md": validation_page(suite, Store(results, name)), "deviations.md": deviations_page(suite)}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from pytest_researchenv.cases import CASE, Case
+from pytest_researchenv.cases import CASE, RESEARCH_CASE, Case, ResearchCase
 from pytest_researchenv.errors import ConfigurationError, InfrastructureError
 from pytest_researchenv.live import teller_of
 from pytest_researchenv.model import Examination, Tier
@@ -28,7 +28,14 @@ from pytest_researchenv.options import (
     text_option,
     timeout_option,
 )
-from pytest_researchenv.report.properties import PREFIX, before_judging, judged_properties, stopped_properties
+from pytest_researchenv.report.properties import (
+    PREFIX,
+    before_judging,
+    judged_properties,
+    research_properties,
+    stopped_properties,
+)
+from pytest_researchenv.research.outcome import Outcome, unrunnable
 
 
 if TYPE_CHECKING:
@@ -46,9 +53,11 @@ __all__ = [
     "c4",
     "c5",
     "harness_of",
+    "improvement",
     "integrity",
     "researchenv_case",
     "researchenv_harness",
+    "researchenv_research_case",
     "tier_result",
 ]
 
@@ -108,7 +117,14 @@ def researchenv_harness(pytestconfig: pytest.Config) -> Harness:
 def researchenv_case(request: pytest.FixtureRequest) -> Case:
     """The agent and the repository of this test."""
     case = getattr(request, "param", None)
-    return case if isinstance(case, Case) else _no_suite(request)
+    return case if isinstance(case, Case) else _no_suite(request, CASE)
+
+
+@pytest.fixture(scope="module")
+def researchenv_research_case(request: pytest.FixtureRequest) -> ResearchCase:
+    """The agent and the sub-task of this test."""
+    case = getattr(request, "param", None)
+    return case if isinstance(case, ResearchCase) else _no_suite(request, RESEARCH_CASE)
 
 
 @pytest.fixture
@@ -179,12 +195,20 @@ def integrity(tier_result: Callable[[Tier | Examination], Judged]) -> Judged:
     return tier_result(Examination.INTEGRITY)
 
 
+@pytest.fixture
+def improvement(request: pytest.FixtureRequest, researchenv_research_case: ResearchCase) -> Outcome:
+    """What the agent's research came to, beside the best baseline of the sub-task."""
+    outcome = unrunnable(researchenv_research_case.subtask)
+    request.node.user_properties += research_properties(researchenv_research_case, outcome)
+    return outcome
+
+
 def _nobody(engine: Engine) -> None:
     """Tell nobody of the container engine."""
 
 
-def _no_suite(request: pytest.FixtureRequest) -> NoReturn:
+def _no_suite(request: pytest.FixtureRequest, parameter: str) -> NoReturn:
     raise ConfigurationError(
-        f"{request.node.nodeid} asks for {CASE}, but its folder holds no suite.toml; "
+        f"{request.node.nodeid} asks for {parameter}, but its folder holds no suite.toml; "
         "move the test into a suite's folder"
     )

@@ -12,7 +12,15 @@ import pytest
 
 from pytest_researchenv import options
 from pytest_researchenv.agents.registry import known_agents
-from pytest_researchenv.cases import CASE, Case, case_of, cases_for, distinct_cases, tiers_of
+from pytest_researchenv.cases import (
+    PARAMETERS,
+    Case,
+    ResearchCase,
+    case_of,
+    distinct_cases,
+    research_case_of,
+    tiers_of,
+)
 from pytest_researchenv.errors import ConfigurationError, InfrastructureError, ResearchEnvError, SuiteError
 from pytest_researchenv.fixtures import (
     HARNESS,
@@ -25,9 +33,11 @@ from pytest_researchenv.fixtures import (
     c4,
     c5,
     harness_of,
+    improvement,
     integrity,
     researchenv_case,
     researchenv_harness,
+    researchenv_research_case,
     tier_result,
 )
 from pytest_researchenv.live import PLUGIN, Progress
@@ -41,7 +51,20 @@ if TYPE_CHECKING:
     from pytest_researchenv.environments import Environments
     from pytest_researchenv.redaction import Redactor
 
-__all__ = ["c0", "c1", "c2", "c3", "c4", "c5", "integrity", "researchenv_case", "researchenv_harness", "tier_result"]
+__all__ = [
+    "c0",
+    "c1",
+    "c2",
+    "c3",
+    "c4",
+    "c5",
+    "improvement",
+    "integrity",
+    "researchenv_case",
+    "researchenv_harness",
+    "researchenv_research_case",
+    "tier_result",
+]
 
 #: Folder of a suite whose files are wrong → what is wrong with them.
 _BROKEN = pytest.StashKey[dict[str, str]]()
@@ -68,6 +91,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "integrity: audits an environment for signs of tampering, apart from the six tiers"
     )
+    config.addinivalue_line("markers", "research: compares what an agent's research came to with published baselines")
     # On workers, too: xdist gives them the command line as it was.
     if names := options.chosen_suites(config):
         _collect_suites(config, names)
@@ -94,20 +118,27 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Make one test per agent and repository of the suite that the module lies in."""
-    if CASE not in metafunc.fixturenames:
+    """Make one test per agent and repository, or sub-task, of the suite that the module lies in."""
+    parameter = next((name for name in PARAMETERS if name in metafunc.fixturenames), None)
+    if parameter is None:
         return
     folder = Path(str(metafunc.module.__file__)).parent
     if not (folder / "suite.toml").exists():
         return
     try:
-        cases = cases_for(metafunc.config, folder)
+        cases = PARAMETERS[parameter](metafunc.config, folder)
     except SuiteError as error:
         # Raised once all is collected: pytest takes an exception here for a defect of the test module.
         metafunc.config.stash.setdefault(_BROKEN, {})[str(folder)] = str(error)
         cases = []
     parameters = [pytest.param(case, id=case.id) for case in cases]
-    metafunc.parametrize(CASE, parameters, indirect=True, scope="module")
+    metafunc.parametrize(parameter, parameters, indirect=True, scope="module")
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Let `-k` select sub-tasks by the names of what they are measured by, beside their ids."""
+    if case := research_case_of(item):
+        item.extra_keyword_matches.update(case.subtask.scores)
 
 
 @pytest.hookimpl(trylast=True)
@@ -133,9 +164,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Stop before any work where the user has to put something right, or to decide something."""
     broken = session.config.stash.get(_BROKEN, {})
     cases = distinct_cases(session.items)
+    research = [case for item in session.items if (case := research_case_of(item))]
     if broken:
         stop_with_usage_error(session, "\n".join(broken.values()))
-    elif cases and not session.config.option.collectonly and (problem := _problem(session.config, cases)):
+    elif not session.config.option.collectonly and (problem := _problem(session.config, cases, research)):
         stop_with_usage_error(session, problem)
 
 
@@ -160,9 +192,20 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
     """Show the plan: what will be built, and what will be judged."""
     if config.option.collectonly and config.option.verbose < 1:
         return None
+    lines = [line for line in (_environments_plan(config, items), _research_plan(items)) if line]
+    return "\n".join(lines) or None
+
+
+def _research_plan(items: list[pytest.Item]) -> str:
+    cases = [case for item in items if (case := research_case_of(item)) and case.agent]
+    tasks = len({case.task.key for case in cases})
+    return f"researchenv: research: sub-tasks: {len(cases)} of {tasks} tasks; none can be run yet" if cases else ""
+
+
+def _environments_plan(config: pytest.Config, items: list[pytest.Item]) -> str:
     wanted = [(case, tiers_of(item)) for item in items if (case := case_of(item)) and case.agent]
     if not wanted:
-        return None
+        return ""
     judged = [(case, tier) for case, tiers in wanted for tier in tiers]
     applicable = [
         (case, tier) for case, tier in judged if not isinstance(tier, Tier) or case.repository.spec(tier).supported
@@ -247,11 +290,13 @@ def _redact(report: pytest.TestReport, redactor: Redactor) -> None:
     ]
 
 
-def _problem(config: pytest.Config, cases: list[Case]) -> str:
-    if any(case.agent is None for case in cases):
+def _problem(config: pytest.Config, cases: list[Case], research: list[ResearchCase]) -> str:
+    if None in [*(case.agent for case in cases), *(case.agent for case in research)]:
         known = known_agents(options.profiles_of(config))
         listing = "\n".join(f"  {name}: {text}" for name, text in known.items())
         return f"no agent was chosen: give --researchenv-agent=NAME. Known agents:\n{listing}"
+    if not cases:
+        return ""
     environments = harness_of(config).environments
     found = []
     for case in cases:

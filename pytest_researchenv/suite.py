@@ -6,26 +6,19 @@ The format is described in `docs/suite-format.md`.
 from __future__ import annotations
 
 import difflib
-import json
-import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
+from pytest_researchenv._problems import Problem, all_problems, described, read_value, shown
 from pytest_researchenv._shorthand import write_out
 from pytest_researchenv._sources import STRICT
-from pytest_researchenv._suite_problems import (
-    FOREIGN,
-    Problem,
-    repository_problems,
-    shown,
-    suite_problems,
-    validation_problems,
-)
+from pytest_researchenv._suite_problems import FOREIGN, repository_problems, suite_problems, validation_problems
 from pytest_researchenv.errors import ConfigurationError, SuiteError
 from pytest_researchenv.model import Deviation, Repository, Tier, TierSpec
 
@@ -38,6 +31,7 @@ __all__ = [
     "SUITE_FILE",
     "Suite",
     "find_suite",
+    "holds_tasks",
     "load_suite",
     "resolve_probe",
     "shared_modules",
@@ -50,6 +44,7 @@ _T = TypeVar("_T")
 #: What makes a folder a suite.
 SUITE_FILE = "suite.toml"
 _REPOSITORY_FILE = "repo.toml"
+_TASK_FILE = "task.toml"
 _DEVIATIONS_FILE = "deviations.toml"
 _SHARED = "_shared"
 _KIT = Path(__file__).resolve().parent / "probes" / "kit"
@@ -99,9 +94,15 @@ class _Deviations:
     deviations: tuple[Deviation, ...]
 
 
-def suite_names() -> tuple[str, ...]:
-    """Return the names of the suites that come with this package, sorted."""
-    return tuple(sorted(_shipped()))
+def suite_names(*, of_tasks: bool | None = None) -> tuple[str, ...]:
+    """Return the names of the suites that come with this package, sorted.
+
+    Args:
+        of_tasks: whether only those of research tasks, or only those of repositories.
+    """
+    return tuple(
+        sorted(name for name, folder in _shipped().items() if of_tasks is None or holds_tasks(folder) is of_tasks)
+    )
 
 
 def find_suite(name_or_path: str) -> Path:
@@ -130,6 +131,11 @@ def find_suite(name_or_path: str) -> Path:
     )
 
 
+def holds_tasks(folder: Path) -> bool:
+    """Whether a suite is one of research tasks (`research/suite.py`), not of repositories."""
+    return bool(described(folder, _TASK_FILE))
+
+
 def load_suite(folder: Path) -> Suite:
     """Read a suite.
 
@@ -140,17 +146,18 @@ def load_suite(folder: Path) -> Suite:
         SuiteError: something in it is wrong; the message lists every problem of every file.
     """
     folder = folder.resolve()
+    if holds_tasks(folder):
+        raise SuiteError(f"{folder} holds research tasks, and this is for repositories: name another suite")
     problems: list[Problem] = []
     header = _read(_header_adapter(), _Header, folder / SUITE_FILE, problems)
     repositories: list[Repository] = []
-    # What is hidden, like an editor's copies, is in no lock.
-    for file in sorted(file for file in folder.glob(f"*/{_REPOSITORY_FILE}") if not file.parent.name.startswith(".")):
+    for file in described(folder, _REPOSITORY_FILE):
         repository = _read_repository(file, problems, always=header.tiers if header else ())
         if repository is not None:
             repositories.append(repository)
     problems.extend(suite_problems(folder, repositories, canary=header.canary if header else ""))
     if problems or header is None:
-        raise SuiteError(_message(folder, problems))
+        raise SuiteError(all_problems(folder, problems))
     return Suite(
         name=header.name,
         folder=folder,
@@ -200,17 +207,27 @@ def validate(folder: Path, *, console: Console) -> bool:
     Returns:
         Whether the suite is fine.
     """
-    # Collecting tests needs this module and no tables.
-    from pytest_researchenv._suite_table import suite_counts, suite_table  # noqa: PLC0415 - see above
-
     try:
-        suite = load_suite(folder)
+        if holds_tasks(folder):
+            # Suites of repositories need none of it.
+            from pytest_researchenv.research.suite import show_research_suite  # noqa: PLC0415 - see above
+
+            show_research_suite(folder, console=console)
+        else:
+            _show_suite(folder, console=console)
     except SuiteError as error:
         console.print(str(error), style="red", markup=False, highlight=False, soft_wrap=True)
         return False
+    return True
+
+
+def _show_suite(folder: Path, *, console: Console) -> None:
+    # Collecting tests needs this module and no tables.
+    from pytest_researchenv._suite_table import suite_counts, suite_table  # noqa: PLC0415 - see above
+
+    suite = load_suite(folder)
     console.print(suite_table(suite))
     console.print(suite_counts(suite), markup=False, highlight=False)
-    return True
 
 
 def _shipped() -> dict[str, Path]:
@@ -255,37 +272,18 @@ def _read_repository(file: Path, problems: list[Problem], *, always: tuple[Tier,
 
 
 def _read(adapter: TypeAdapter[_T], root: type[_T], file: Path, problems: list[Problem]) -> _T | None:
-    """Read a TOML file into a value; on failure say why in `problems`."""
-    try:
-        raw = tomllib.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        problems.append(Problem(file, "", "does not exist"))
-        return None
-    except (OSError, UnicodeDecodeError) as error:
-        problems.append(Problem(file, "", f"cannot be read: {error}"))
-        return None
-    except tomllib.TOMLDecodeError as error:
-        problems.append(Problem(file, "", f"is not valid TOML: {error}"))
-        return None
-    own = len(problems)
-    if root is Repository:
-        # Set by `load_suite`, not by the file.
-        for key, advice in FOREIGN.items():
-            if key in raw:
-                problems.append(Problem(file, key, f"unknown key (value {shown(raw.pop(key))}); {advice}"))
-        problems.extend(Problem(file, key, text) for key, text in write_out(raw))
-    try:
-        # Through JSON, since only there pydantic's strict mode takes a list for a tuple and a string for an enum.
-        value = adapter.validate_json(json.dumps(raw), strict=True)
-    except TypeError as error:
-        problems.append(Problem(file, "", f"holds a date or a time, which no key takes; put it in quotes: {error}"))
-        return None
-    except ValidationError as error:
-        problems.extend(validation_problems(file, root, raw, error))
-        return None
-    return value if len(problems) == own else None
+    return read_value(
+        adapter,
+        file,
+        problems,
+        prepare=_written_out if root is Repository else lambda _: (),
+        explain=lambda raw, error: validation_problems(file, root, raw, error),
+    )
 
 
-def _message(folder: Path, problems: list[Problem]) -> str:
-    count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-    return "\n".join([f"suite {folder} has {count}:", *(f"  {problem}" for problem in problems)])
+def _written_out(raw: dict[str, object]) -> Iterator[tuple[str, str]]:
+    # Set by `load_suite`, not by the file.
+    for key, advice in FOREIGN.items():
+        if key in raw:
+            yield key, f"unknown key (value {shown(raw.pop(key))}); {advice}"
+    yield from write_out(raw)

@@ -18,7 +18,7 @@ from pytest_researchenv.model import Repository
 __all__ = ["OWN_NAMES", "PACKAGE_CANARY", "canaries_of", "without_canaries"]
 
 #: Our own distribution and suites hold the answers. Their names are refused in every address.
-OWN_NAMES = ("pytest-researchenv", "researchenvbench")
+OWN_NAMES = ("pytest-researchenv", "researchenvbench", "researchgym")
 
 #: In the kit for probes, in the scripts that run beside them, and at the beginning of the package.
 PACKAGE_CANARY = "pytest-researchenv canary febcbe79-36b0-4284-b305-e27b1a79d212"

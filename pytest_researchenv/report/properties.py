@@ -9,9 +9,11 @@ from pytest_researchenv.report.calibration import claim_facts
 
 
 if TYPE_CHECKING:
+    from pytest_researchenv.cases import ResearchCase
     from pytest_researchenv.harness import Judged
+    from pytest_researchenv.research.outcome import Outcome
 
-__all__ = ["OURS", "PREFIX", "before_judging", "judged_properties", "stopped_properties"]
+__all__ = ["OURS", "PREFIX", "before_judging", "judged_properties", "research_properties", "stopped_properties"]
 
 #: What the names of all our properties begin with; plain ASCII, as JUnit consumers need.
 PREFIX = "researchenv_"
@@ -21,6 +23,7 @@ OURS = frozenset(
     PREFIX + name
     for name in (
         *("agent", "repository", "key", "tier", "trial", "verdict", "cause", "emulated", "run", "image", "dataset"),
+        *("task", "subtask"),
         *("diagnosis", "diagnosis_rule", "diagnosis_confidence"),
     )
 )
@@ -66,6 +69,20 @@ def judged_properties(judged: Judged) -> list[tuple[str, object]]:
         facts["notes"] = "\n".join(judged.notes)
     for name, value in result.evidence.items():
         facts[f"evidence_{name}"] = ", ".join(value) if isinstance(value, list) else value
+    return _named(facts)
+
+
+def research_properties(case: ResearchCase, outcome: Outcome) -> list[tuple[str, object]]:
+    """What a sub-task of a research task came to."""
+    facts: dict[str, object] = {
+        "agent": str(case.agent),
+        "task": case.task.key,
+        "subtask": case.subtask_id,
+        "trial": case.trial,
+        "verdict": str(outcome.verdict),
+        "cause": str(outcome.cause),
+        "reason": outcome.reason,
+    }
     return _named(facts)
 
 

@@ -29,7 +29,7 @@ _STATE, _PIXEL, _GYM = "state", "pixel", "gym"
 #: Environment and kind → sub-task.
 _SUBTASKS = {
     ("quadrupedwalk", _STATE): "irb-quadruped-walk",
-    ("cheetahrun", _STATE): "irb-cheetah-run",
+    ("cheetahrun", _STATE): "irb-state-cheetah-run",
     ("reacherhard", _STATE): "irb-reacher-hard",
     ("fingerturnhard", _STATE): "irb-finger-turn-hard",
     ("walkerwalk", _PIXEL): "irb-pixel-walker-walk",

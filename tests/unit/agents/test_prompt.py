@@ -32,7 +32,7 @@ def rendered(repository: Repository = REPOSITORY, *, template: Path | None = Non
 
 def shipped() -> Iterator[Repository]:
     """Every repository of every suite that comes with this package."""
-    for name in suite_names():
+    for name in suite_names(of_tasks=False):
         yield from load_suite(find_suite(name)).repositories
 
 

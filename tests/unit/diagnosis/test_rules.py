@@ -67,7 +67,7 @@ def test_no_rule_is_sure_of_nothing() -> None:
 def test_every_cause_that_says_it_all_needs_no_log(cause: Cause) -> None:
     """What is certain from the record alone does not depend on what was printed; a bare exit code says nothing."""
     vague = {Cause.EXIT_CODE, Cause.SIGNAL, Cause.MISSING_IMPORTS}
-    unjudged = {Cause.NOT_APPLICABLE, Cause.NO_PROBE, Cause.INSUFFICIENT_HARDWARE}
+    unjudged = {Cause.NOT_APPLICABLE, Cause.NO_PROBE, Cause.NO_RUNNER, Cause.INSUFFICIENT_HARDWARE}
     verdict = Verdict.SKIPPED if cause in unjudged else Verdict.FAILED
 
     found = diagnose(TierResult(Tier.C1, verdict, cause, "x"), b"", environment())

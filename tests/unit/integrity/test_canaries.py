@@ -20,7 +20,7 @@ from pytest_researchenv.suite import Suite, find_suite, load_suite, suite_names
 PACKAGE = Path(pytest_researchenv.__file__).parent
 
 
-@pytest.fixture(params=suite_names())
+@pytest.fixture(params=suite_names(of_tasks=False))
 def suite(request: pytest.FixtureRequest) -> Suite:
     """Each suite that comes with this package."""
     return load_suite(find_suite(request.param))

@@ -44,7 +44,7 @@ _DEADLINE_S = 60
 
 def _shipped() -> Iterator[tuple[Repository, Tier]]:
     """Every repository and tier for which a shipped suite has something to run."""
-    for name in suite_names():
+    for name in suite_names(of_tasks=False):
         for repository in load_suite(find_suite(name)).repositories:
             for tier in _TIERS:
                 if (spec := repository.tiers.get(tier)) and (spec.probe or spec.argv):

@@ -211,7 +211,7 @@ def test_pixels_and_states_stay_apart(tmp_path: Path) -> None:
 
     found = records(tmp_path, *pixel, *state)
 
-    for subtask, mean in (("irb-pixel-cheetah-run", 111.0), ("irb-cheetah-run", 999.0)):
+    for subtask, mean in (("irb-pixel-cheetah-run", 111.0), ("irb-state-cheetah-run", 999.0)):
         assert found.cells(subtask, replay.PLANS[subtask])["Average return"].mean == mean
 
 

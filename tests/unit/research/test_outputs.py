@@ -68,7 +68,7 @@ def test_returns_are_read() -> None:
     """Pixels and states apart."""
     assert values(replay.read_records(SAMPLES / "replay")) == {
         ("irb-pixel-cheetah-run", "Average return", "seed 0, steps 100000"): 431.5,
-        ("irb-cheetah-run", "Average return", "seed 0, steps 100000"): 702.25,
+        ("irb-state-cheetah-run", "Average return", "seed 0, steps 100000"): 702.25,
     }
 
 
@@ -269,7 +269,7 @@ def test_a_record_says_what_it_is_of(tmp_path: Path, made: object, said: str) ->
     [
         ("cheetah-run-pixel", None, "irb-pixel-cheetah-run"),
         ("pixel_cheetah_run", "dmc_pixel", "irb-pixel-cheetah-run"),
-        ("Cheetah-Run", "state", "irb-cheetah-run"),
+        ("Cheetah-Run", "state", "irb-state-cheetah-run"),
         ("walker-walk-v0", None, "irb-pixel-walker-walk"),
         ("finger_turn_hard", "dmc_state", "irb-finger-turn-hard"),
         ("Walker2d-v2", "gym", "irb-walker2d"),
@@ -308,7 +308,7 @@ def test_ranges_are_those_of_the_metrics() -> None:
 
     assert ranges == {("cl", 0, 100), ("cmr", 0, 100), ("mdt", 0, 100), ("tim", 0, 4), ("tim", 0, 1)}
     assert {name for name, limits in returns.items() if limits == (0, 1000)} == {
-        *("irb-quadruped-walk", "irb-cheetah-run", "irb-reacher-hard", "irb-finger-turn-hard"),
+        *("irb-quadruped-walk", "irb-state-cheetah-run", "irb-reacher-hard", "irb-finger-turn-hard"),
         *("irb-pixel-walker-walk", "irb-pixel-cheetah-run"),
     }
     assert {returns[name] for name in ("irb-walker2d", "irb-halfcheetah", "irb-hopper")} == {(-math.inf, math.inf)}
