@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_researchenv.model import Sign
-from pytest_researchenv.sandbox.fake import Link
+from pytest_researchenv.sandbox.fake import Folder, Link
 from tests.unit.integrity.images import DEBIAN, SITE, WORKDIR, Nodes, distribution, md5
 from tests.unit.integrity.sites import Index, audited, kinds, native, torch
 
@@ -440,3 +440,31 @@ def test_a_package_of_the_system_is_one_of_the_system(tmp_path: Path, copyright:
 
     assert kinds(signs) == ({Sign.STUB} if told else set())
     assert audited(tmp_path, nodes, tracked=USES, python="/usr/bin/python3").findings == ()
+
+
+@pytest.mark.parametrize(("digest", "told"), [("own", False), ("", True), ("another", True)])
+def test_a_package_of_condas_has_the_metadata_as_it_is(tmp_path: Path, digest: str, *, told: bool) -> None:
+    """A record that only names it, or has another, is no reason not to ask the index."""
+    prefix = "/opt/conda"
+    edited = distribution(f"{prefix}/lib/python3.11/site-packages", "dep", {**FILES, "dep/core.py": "B = 42\n"})
+    metadata = next(path for path in edited if path.endswith("/METADATA"))
+    digests = {"own": hashlib.sha256(edited[metadata]).hexdigest(), "": "", "another": "0" * 64}
+    interpreter = DEBIAN["/usr/bin/python3.11"]
+    assert isinstance(interpreter, bytes)
+    records = {
+        "python-3.11.2-0": [("bin/python", hashlib.sha256(interpreter).hexdigest())],
+        "dep-1.0-0": [(metadata.removeprefix(f"{prefix}/"), digests[digest])],
+    }
+    nodes: dict[str, bytes | str | Link | Folder | None] = {
+        **edited,
+        f"{prefix}/bin/python": interpreter,
+        f"{prefix}/lib/python3.11/os.py": "",
+        f"{prefix}/conda-meta/history": "",
+    }
+    for name, files in records.items():
+        paths = [{"_path": path, "sha256_in_prefix": sha} for path, sha in files]
+        nodes[f"{prefix}/conda-meta/{name}.json"] = json.dumps({"name": name, "paths_data": {"paths": paths}})
+
+    signs = audited(tmp_path, nodes, tracked=USES, python=f"{prefix}/bin/python", published=wheel(FILES))
+
+    assert kinds(signs) == ({Sign.DISTRIBUTION} if told else set())
