@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_researchenv._packageindex import PackageIndex
-from pytest_researchenv.integrity import _distfiles, _ranges
+from pytest_researchenv.integrity import _archives, _distfiles, _ranges
 from pytest_researchenv.integrity.published import PublishedRecords, Unknown
 from tests.unit.integrity.packageindexes import HOME, NATIVE, PURE, Server, recorded, sdist, serving, sha256, wheel
 
@@ -323,7 +323,7 @@ def test_a_broken_or_too_large_sdist_is_unknown(
     tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch, content: bytes
 ) -> None:
     """A small one may unpack to any amount, in files or in their names."""
-    monkeypatch.setattr(_distfiles, "_UNPACKED_BYTES", 500_000)
+    monkeypatch.setattr(_archives, "UNPACKED_BYTES", 500_000)
     server.files = {"toy-1.0.tar.gz": content}
 
     assert "toy-1.0.tar.gz: " in why(PublishedRecords(tmp_path, index=server.index).sources_of("toy", "1.0"))
