@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+from pytest_researchenv._packageindex import configured_index
 from pytest_researchenv.gateway.protocol import Reach
 from pytest_researchenv.probes.protocol import ProbeTask
 
 
-__all__ = ["REQUESTS", "asked_for", "requested"]
+__all__ = ["REQUESTS", "asked_for", "fetched_code", "requested"]
 
 #: The record, in an attempt's folder.
 REQUESTS = "requests.jsonl"
 
 _OF_A_REQUEST = {"method", "host", "path", "allowed"}
+#: Indexes of distributions that are known by themselves, and where their files are.
+_INDEXES = frozenset({"pypi.org", "files.pythonhosted.org"})
+#: What a path of a clone or of an archive has; one that is not known may be any.
+_CODE = re.compile(
+    r"^/?$|/info/refs|git-upload-pack|\.git(?:/|$)|(?:tar|zip)ball|/archive/|/(?:legacy\.)?(?:tar|zip)(?:\.gz)?/"
+    r"|\.(?:zip|tar|tgz|whl|gz|bz2|xz|zst|7z|egg|crate|conda|deb|rpm|run|sh)(?:$|[?#])",
+    re.IGNORECASE,
+)
 #: The proxy writes down no more than 50,000: of a record that long, nothing can be said of what is not in it.
 _MOST = 40_000
 
@@ -54,16 +65,35 @@ def asked_for(task: ProbeTask, host: str) -> bool | None:
         task: what is audited.
         host: its name; that of a host that answers for it, such as a part of it, counts as well.
     """
+    host = host.lower().rstrip(".")
+    passed, complete = _passed(task)
+    found = any(_host(said) == host or _host(said).endswith(f".{host}") for said in passed)
+    return True if found else False if complete else None
+
+
+def fetched_code(task: ProbeTask) -> bool | None:
+    """Whether an agent got a clone or an archive from anywhere but a package index; None where nobody wrote it down."""
+    passed, complete = _passed(task)
+    like = [_host(said) for said in passed if _CODE.search(str(said["path"]))]
+    if like:
+        indexes = {*_INDEXES, *(urlsplit(url).hostname for url in configured_index().urls)}
+        if any(host not in indexes for host in like):
+            return True
+    return False if complete else None
+
+
+def _passed(task: ProbeTask) -> tuple[list[Mapping[str, Any]], bool]:
+    """The requests that an agent got an answer to, and whether they are all that it made."""
     reach = task.environment.inputs.get("network", "").partition(" ")[0]
     if reach == Reach.NONE:
-        return False
+        return [], True
     if reach != Reach.ALLOWLIST or task.records is None:
-        return None
+        return [], False
     unread: list[str] = []
-    host = host.lower().rstrip(".")
-    hosts = [
-        str(said["host"]).lower().rstrip(".") if said["allowed"] else "" for said in requested(task.records, unread)
-    ]
-    if any(other == host or other.endswith(f".{host}") for other in hosts if other):
-        return True
-    return None if unread or len(hosts) > _MOST else False
+    every = list(requested(task.records, unread))
+    complete = not unread and len(every) <= _MOST and (task.records / REQUESTS).exists()
+    return [said for said in every if said["allowed"]], complete
+
+
+def _host(said: Mapping[str, Any]) -> str:
+    return str(said["host"]).lower().rstrip(".").partition(":")[0]
