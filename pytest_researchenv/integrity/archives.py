@@ -38,7 +38,8 @@ __all__ = ["Archive", "Archives", "Package", "PublishedPackages", "Unpublished",
 _BUDGET_S = 120.0
 #: A release's own file has 150 kB, the index of Debian's main part 9 MB, and a package of a compiler 60 MB.
 _RELEASE_BYTES, _INDEX_BYTES, _PACKAGE_BYTES = 8 * 1024**2, 64 * 1024**2, 96 * 1024**2
-_MOST_SOURCES = 20
+#: Repositories, those that an agent named, and parts of one.
+_MOST_SOURCES, _MOST_CHOSEN, _MOST_PARTS = 20, 4, 8
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9+.-]{0,100}")
 _VERSION = re.compile(r"[A-Za-z0-9.+:~-]{1,100}")
@@ -58,10 +59,14 @@ class Archive:
     Attributes:
         sources: the repositories.
         keys: files of keys, one of which signs each of them.
+        architecture: the system's own, in whose indexes packages are that fit any.
+        chosen: further releases of these repositories, which an agent named: what is not there says nothing.
     """
 
     sources: tuple[Source, ...]
     keys: tuple[bytes, ...]
+    architecture: str
+    chosen: tuple[Source, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +138,14 @@ class _Index:
             yield _Offer(version, architecture, self.root, filename, digest, self.dated)
 
 
+@dataclass(frozen=True, slots=True)
+class _Silence:
+    """Why nothing is known of a repository, and whether that is since it is not there, or is not what it should be."""
+
+    words: str
+    absent: bool
+
+
 def host_sources(apt: Path = Path("/etc/apt")) -> tuple[Source, ...]:
     """The repositories that apt of this host is configured for."""
     found: dict[Source, None] = {}
@@ -157,7 +170,7 @@ class PublishedPackages:
         self._cache = cache / "packages"
         self._left_s = budget_s
         self._given = mirrors
-        self._indexes: dict[tuple[Source, str], list[_Index] | str] = {}
+        self._indexes: dict[tuple[Source, str], list[_Index] | _Silence] = {}
 
     def of(self, archive: Archive, package: Package) -> Mapping[str, str] | Unpublished | Unknown:
         """The files of a package, or why there are none."""
@@ -178,21 +191,23 @@ class PublishedPackages:
     def _asked(self, archive: Archive, package: Package, deadline: Deadline) -> Mapping[str, str] | Unpublished:
         silent: list[str] = []
         offers: list[_Offer] = []
-        for source in archive.sources[:_MOST_SOURCES]:
-            indexes = self._of_source(archive, source, package.architecture, deadline)
-            if isinstance(indexes, str):
-                silent.append(indexes)
-            else:
-                offers += [offer for index in indexes for offer in index.offers(package.name)]
-        for offer in offers:
-            if offer.version == package.version and offer.architecture in ("all", package.architecture):
-                return self._files(offer, deadline)
+        architecture = archive.architecture if package.architecture in ("", "all") else package.architecture
+        for source in (*archive.sources[:_MOST_SOURCES], *archive.chosen[:_MOST_CHOSEN]):
+            indexes = self._of_source(archive, source, architecture, deadline)
+            if isinstance(indexes, _Silence):
+                silent += [indexes.words] if source in archive.sources or not indexes.absent else []
+                continue
+            found = [offer for index in indexes for offer in index.offers(package.name)]
+            for offer in found:
+                if offer.version == package.version and offer.architecture in ("all", architecture):
+                    return self._files(offer, deadline)
+            offers += found
         if silent or not archive.sources:
             raise OSError("; ".join(silent) or "the base image names no repository")
         # What a later one took the place of may lie there still, as may what came a minute ago.
         for beside in dict.fromkeys(_beside(offer, package) for offer in offers):
-            if beside and (found := self._files_if_there(beside, deadline)):
-                return found
+            if beside and (files := self._files_if_there(beside, deadline)):
+                return files
         return _unpublished(offers, package)
 
     # --- asking -------------------------------------------------------------------------------------------
@@ -234,11 +249,13 @@ class PublishedPackages:
                 return None
             raise
 
-    def _of_source(self, archive: Archive, source: Source, architecture: str, deadline: Deadline) -> list[_Index] | str:
+    def _of_source(
+        self, archive: Archive, source: Source, architecture: str, deadline: Deadline
+    ) -> list[_Index] | _Silence:
         """All parts of a repository, from it or from a mirror of it; why there are none."""
         key = (source, architecture)
         if key not in self._indexes:
-            said = []
+            said, absent = [], True
             others = [replace(one, components=source.components) for one in self._mirrors if one.suite == source.suite]
             for one in dict.fromkeys((source, *others)):
                 try:
@@ -246,8 +263,9 @@ class PublishedPackages:
                     break
                 except (*DEB_ERRORS, requests.RequestException) as error:
                     said.append(f"{without_secrets(one.uri)} {one.suite}: {without_secrets(str(error))}")
+                    absent = absent and not _is_trouble(error)
             else:
-                self._indexes[key] = printable("; ".join(said))
+                self._indexes[key] = _Silence(printable("; ".join(said)), absent)
         return self._indexes[key]
 
     def _read(self, archive: Archive, source: Source, architecture: str, deadline: Deadline) -> Iterator[_Index]:
@@ -258,9 +276,11 @@ class PublishedPackages:
         release = download(self._session, f"{top}/InRelease", deadline, _RELEASE_BYTES)
         signed = verified(release, archive.keys)
         sums = {path: digest for digest, path in _SUM.findall(signed)}
-        folders = [f"{part}/binary-{architecture}/" for part in source.components] or [""]
+        folders = [f"{part}/binary-{architecture}/" for part in source.components[:_MOST_PARTS]] or [""]
         for folder in folders:
             path = next((path for packing in _PACKINGS if (path := f"{folder}Packages{packing}") in sums), "")
+            if not path and architecture != archive.architecture:
+                continue
             if not path:
                 raise OSError(f"its release has no {folder}Packages")
             content = self._index(f"{top}/{path}", sums[path], deadline)
@@ -283,6 +303,13 @@ class PublishedPackages:
                 place.with_suffix(".part").write_bytes(content)
                 place.with_suffix(".part").replace(place)
             return content
+
+
+def _is_trouble(error: Exception) -> bool:
+    """Whether somebody else would get another answer, or the same one later."""
+    if isinstance(error, requests.HTTPError):
+        return error.response is None or error.response.status_code >= requests.codes.server_error
+    return isinstance(error, requests.RequestException | TimeoutError)
 
 
 def _unpublished(offers: list[_Offer], package: Package) -> Unpublished:

@@ -21,7 +21,15 @@ from pytest_researchenv.probes.lookup import printable
 from pytest_researchenv.probes.protocol import ProbeTask
 
 
-__all__ = ["Judged", "Packages", "Standing", "entries_at", "installed_packages", "merged_folders"]
+__all__ = [
+    "Judged",
+    "Packages",
+    "Standing",
+    "entries_at",
+    "installed_packages",
+    "merged_folders",
+    "native_architecture",
+]
 
 _INFO = "/var/lib/dpkg/info"
 _STATUS = "/var/lib/dpkg/status"
@@ -284,6 +292,11 @@ def _installed(status: Entry | None) -> dict[str, tuple[str, str]]:
             known = fields.get("Version", ""), fields.get("Architecture", "")
             found[fields["Package"]] = found[f"{fields['Package']}:{known[1]}"] = known
     return found
+
+
+def native_architecture(snapshot: Snapshot) -> str:
+    """The architecture of the base image: that of its dpkg; empty where it has none."""
+    return _installed(snapshot.base(_STATUS)).get("dpkg", ("", ""))[1]
 
 
 def installed_packages(snapshot: Snapshot) -> dict[str, tuple[str, str]]:

@@ -21,10 +21,12 @@ from pytest_researchenv.integrity.packages import (
     Standing,
     installed_packages,
     merged_folders,
+    native_architecture,
 )
 from pytest_researchenv.integrity.protocol import Entry, Kind, Signs, Snapshot, at_most
 from pytest_researchenv.integrity.published import Unknown
 from pytest_researchenv.model import Finding, Sign
+from pytest_researchenv.probes.imports import scan_files
 from pytest_researchenv.probes.lookup import printable
 from pytest_researchenv.probes.protocol import ProbeTask
 
@@ -39,8 +41,11 @@ _MOST_SOURCES = 20
 
 _FOLDERS = ("/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/usr/libexec")
 _PYTHON = re.compile(r"/usr/lib/python3[^/]*/.*|/usr/bin/python3[^/]*", re.DOTALL)
+_MODULE = re.compile(r"/usr/lib/python3[^/]*/dist-packages/(\w+)[./].*", re.DOTALL)
 _STARTED = re.compile(r".*\.(?:pth|start)", re.DOTALL)
 _LIBRARY = re.compile(r"/usr/lib(?:32|64|x32)?/.*\.so(?:\.[\d.]+)?", re.DOTALL)
+#: Code of a package that nobody writes to satisfy an import, in bytes; as of distributions of Python's.
+_LARGE_BYTES = 256 * 1024
 #: Folders of libraries that the loader looks in before those above.
 _BEFORE = "/glibc-hwcaps/"
 
@@ -63,7 +68,8 @@ def upgrades(task: ProbeTask, snapshot: Snapshot, archives: Archives) -> Signs:
     """
     look = _Look(task, snapshot, archives)
     look.packages()
-    return Signs(at_most(_LISTED, look.findings, "what was published"), remarks=tuple(look.remarks))
+    listed = at_most(_LISTED, look.findings, "what was published")
+    return Signs((*listed, *look.stubs), modules=look.modules, remarks=tuple(look.remarks))
 
 
 @final
@@ -75,6 +81,7 @@ class _Look:
     snapshot: Snapshot
     archives: Archives
     findings: list[Finding] = field(default_factory=list)
+    modules: dict[str, str] = field(default_factory=dict)
     remarks: dict[str, None] = field(default_factory=dict)
 
     def packages(self) -> None:
@@ -142,10 +149,33 @@ class _Look:
                 self._found(path, f"the file of the published {package}", "its content differs")
 
     def _unpublished(self, package: Package, files: list[Judged], said: Unpublished) -> None:
-        if why := self._excuse(files, said):
+        if names := self._stands_in(files, said):
+            self.modules |= dict.fromkeys(names, f"the package {package}: {said.reason}")
+        elif why := self._excuse(files, said):
             self.remarks[f"{package} is as its own records say: {why}"] = None
-            return
-        self._found(f"the package {package}", "a package that somebody publishes", said.reason)
+        else:
+            self._found(f"the package {package}", "a package that somebody publishes", said.reason)
+
+    @property
+    def stubs(self) -> tuple[Finding, ...]:
+        """What is imported, and is of packages that nobody has."""
+        should = "a package that somebody publishes"
+        return tuple(
+            Finding(Sign.STUB, name, should, printable(why, 500)) for name, why in sorted(self.modules.items())
+        )
+
+    def _stands_in(self, files: list[Judged], said: Unpublished) -> frozenset[str]:
+        """Modules that the repository imports, of a small package by a name that nobody has."""
+        small = sum(judged.entry.size for judged in files) < _LARGE_BYTES
+        if said.known or not small or any(map(self._is_plausible, self._others)):
+            return frozenset()
+        found = (_MODULE.fullmatch(judged.entry.path) for judged in files)
+        return self._imported & {match[1] for match in found if match}
+
+    @cached_property
+    def _imported(self) -> frozenset[str]:
+        names = scan_files(self.task.tree.root, self.task.tree.own).names
+        return frozenset(names) - frozenset(self.task.repository.imports.unsatisfiable)
 
     def _excuse(self, files: list[Judged], said: Unpublished) -> str:
         """Why an honest environment may have a package that no known repository has; empty where it hardly does."""
@@ -204,8 +234,8 @@ class _Look:
     def _archive(self) -> Archive:
         """Where packages are looked for: what an agent chose of the known repositories is still theirs."""
         known = {source.uri.rstrip("/") for source in self._known}
-        chosen = [source for source in self._said if source.uri.rstrip("/") in known]
-        return Archive(tuple(dict.fromkeys((*self._known, *chosen))), self._keys)
+        chosen = (source for source in self._said if source.uri.rstrip("/") in known and source not in self._known)
+        return Archive(self._known, self._keys, native_architecture(self.snapshot), tuple(chosen))
 
 
 def _any(_: str) -> bool:

@@ -137,4 +137,4 @@ def publish(
 
 def archive_of(server: Server, keys: Keys) -> Archive:
     """That repository, as a base image is configured for it."""
-    return Archive((Source(f"{server.url}/f", "stable", ("main",)),), (keys.public,))
+    return Archive((Source(f"{server.url}/f", "stable", ("main",)),), (keys.public,), "amd64")

@@ -165,6 +165,47 @@ def test_what_an_archive_has(server: Server, keys: Keys, tmp_path: Path, packing
 
 
 @needs_gpg
+@pytest.mark.parametrize("architecture", ["all", ""])
+def test_what_fits_any_machine_is_with_the_systems_own(
+    server: Server, keys: Keys, tmp_path: Path, architecture: str
+) -> None:
+    """An archive need not have an index of such packages alone."""
+    publish(server, keys, {("zlib1g", "1:1.2-1"): deb(FILES)})
+    package = replace(ZLIB, architecture=architecture)
+
+    assert isinstance(PublishedPackages(tmp_path, mirrors=()).of(archive_of(server, keys), package), dict)
+    other = PublishedPackages(tmp_path, mirrors=()).of(archive_of(server, keys), replace(ZLIB, architecture="odd"))
+    assert isinstance(other, Unpublished)
+    odd = PublishedPackages(tmp_path, mirrors=()).of(replace(archive_of(server, keys), architecture="odd"), ZLIB)
+    assert isinstance(odd, dict)
+    none = replace(archive_of(server, keys), architecture="odd")
+    assert "has no main/binary-odd/Packages" in why(
+        PublishedPackages(tmp_path, mirrors=()).of(none, replace(ZLIB, architecture="all", version="2"))
+    )
+
+
+@needs_gpg
+def test_releases_that_an_agent_named(server: Server, keys: Keys, tmp_path: Path) -> None:
+    """What is there counts; what is not, or is signed by others, is no reason to know nothing of the rest."""
+    publish(server, keys, {("zlib1g", "1:1.2-1"): deb(FILES)})
+    publish(server, keys, {("zlib1g", "1:1.3-1"): deb({LIBRARY: b"later"})}, suite="later")
+    with new_keys(tmp_path / "other") as other:
+        publish(server, other, {("zlib1g", "1:1.4-1"): deb({})}, suite="forged")
+    del server.files["pool/zlib1g_1.4-1_amd64.deb"]
+    stable = archive_of(server, keys)
+    one = stable.sources[0]
+
+    def asked(version: str, *suites: Source) -> object:
+        published = PublishedPackages(tmp_path / "cache", mirrors=())
+        return published.of(replace(stable, chosen=suites), replace(ZLIB, version=version))
+
+    assert asked("1:1.3-1", replace(one, suite="later")) == {LIBRARY: sha256(b"later")}
+    for nothing in (replace(one, suite="none"), replace(one, suite="forged"), replace(one, components=("odd",))):
+        assert isinstance(asked("1:1.4-1", nothing), Unpublished)
+    assert isinstance(asked("1:1.4-1", replace(one, uri="http://127.0.0.1:1")), Unknown)
+
+
+@needs_gpg
 def test_keys_may_be_texts(server: Server, keys: Keys, tmp_path: Path) -> None:
     """Debian has both kinds."""
     publish(server, keys, {("zlib1g", "1:1.2-1"): deb(FILES)})
@@ -227,7 +268,7 @@ def test_what_is_not_signed_is_not_known(server: Server, keys: Keys, tmp_path: P
     )
     assert "is not what its release says" in reason(Packages=b"another")
     assert "is not what its index says" in reason(zlib1g_1=deb({LIBRARY: b"forged"}))
-    assert "names no repository" in reason(Archive((), archive.keys))
+    assert "names no repository" in reason(replace(archive, sources=()))
 
 
 @needs_gpg

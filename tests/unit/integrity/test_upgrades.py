@@ -18,6 +18,7 @@ from pytest_researchenv.integrity.published import Unknown
 from pytest_researchenv.integrity.system import system
 from pytest_researchenv.integrity.upgrades import upgrades
 from pytest_researchenv.model import Sign
+from pytest_researchenv.probes.protocol import Tree
 from tests.unit.integrity.images import DEBIAN, STATUS, Nodes, elf, md5, opened_image
 
 
@@ -77,11 +78,13 @@ def looked(
     *,
     network: str = "open",
     requests: Path | None = None,
+    tree: Path | None = None,
 ) -> Signs:
     """What is seen of an image."""
     with opened_image(nodes, base={**DEBIAN, **APT}) as (task, snapshot):
         environment = replace(task.environment, created=MADE.isoformat(), inputs={"network": network})
-        return upgrades(replace(task, environment=environment, records=requests), snapshot, known)
+        files = Tree(tree, ("run.py",), "digest") if tree else task.tree
+        return upgrades(replace(task, environment=environment, records=requests, tree=files), snapshot, known)
 
 
 UPGRADED = installed("zlib1g", "1.1", {LIBZ: NEWER})
@@ -101,7 +104,9 @@ def test_an_upgrade_that_its_archive_has() -> None:
 
     assert looked(UPGRADED, known) == Signs()
     assert known.asked == ["zlib1g 1.1 amd64"]
-    assert known.of_archive[0] == Archive((MAIN, Source("https://more.example/", "one", ("main",))), (b"key", b"other"))
+    assert known.of_archive[0] == Archive(
+        (MAIN, Source("https://more.example/", "one", ("main",))), (b"key", b"other"), ""
+    )
 
 
 @pytest.mark.parametrize(
@@ -178,6 +183,35 @@ def test_packages_of_python_are_asked_about() -> None:
     assert known.asked == []
 
 
+@pytest.mark.parametrize(
+    ("uses", "path", "size", "line", "told"),
+    [
+        ("import dep\n", "dep.py", 10, "", True),
+        ("import dep.part\n", "dep/part.py", 10, "", True),
+        ("import dep\n", "dep.cpython-311-x86_64-linux-gnu.so", 10, "", True),
+        ("import other\n", "dep.py", 10, "", False),
+        ("import dep\n", "dep.so", 300_000, "", False),
+        ("import dep\n", "dep.py", 10, "deb https://other.example/x one main\n", False),
+    ],
+)
+def test_a_package_that_nobody_has_and_that_is_imported(
+    tmp_path: Path, uses: str, path: str, size: int, line: str, *, told: bool
+) -> None:
+    """It stands in for what the repository needs, unless it is large, or may have come from another repository."""
+    (tmp_path / "run.py").write_text(uses)
+    site = "/usr/lib/python3/dist-packages"
+    nodes = {
+        **installed("python3-dep", "1.0", {f"{site}/{path}": b"#" * size}),
+        "/etc/apt/sources.list.d/other.list": line,
+    }
+    known = Known(otherwise=Unpublished("they have nothing of that name"))
+
+    signs = looked(nodes, known, tree=tmp_path)
+
+    assert [finding.kind for finding in signs.findings] == [Sign.STUB] * told
+    assert (list(signs.modules), bool(signs.remarks)) == (["dep"] * told, not told)
+
+
 def test_a_file_that_an_upgrade_dropped_is_nobodys() -> None:
     """Records of a forged upgrade may leave out what was exchanged: then the base image's are asked."""
     nodes = {**installed("zlib1g", "1.1", {f"{LIB}/libother.so": NEWER}), LIBZ: EVIL}
@@ -225,7 +259,8 @@ def test_other_suites_of_a_known_repository_are_asked() -> None:
     }
 
     assert looked(nodes, known).findings
-    assert [source.suite for source in known.of_archive[0].sources] == ["stable", "one", "testing"]
+    assert [source.suite for source in known.of_archive[0].sources] == ["stable", "one"]
+    assert [source.suite for source in known.of_archive[0].chosen] == ["testing"]
     assert known.of_archive[0].keys == (b"key", b"other")
 
 
