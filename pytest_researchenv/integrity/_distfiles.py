@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import base64
-import bz2
 import csv
-import gzip
 import hashlib
-import io
-import lzma
 import tarfile
 import zipfile
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import BinaryIO, final
+from typing import BinaryIO
 
 from packaging.tags import parse_tag
 from packaging.utils import InvalidName, canonicalize_name
 
-from pytest_researchenv.integrity._archives import ZIP_ERRORS
+from pytest_researchenv.integrity._archives import UNPACKED_BYTES, ZIP_ERRORS, unpacked
 from pytest_researchenv.integrity._ranges import RangeReader
 
 
@@ -32,9 +28,7 @@ _RECORD_BYTES = 32 * 1024**2
 _WHEEL_BYTES = 64 * 1024
 _MEMBER_BYTES = 256 * 1024**2
 _SOURCE_BYTES = 16 * 1024**2
-_UNPACKED_BYTES = 512 * 1024**2
 _MEMBERS = 200_000
-_BLOCK_BYTES = 1024**2
 # A tag may stand for many: `py2.py3-none-any` is two. Longer ones are nobody's.
 _TAG_LETTERS = 200
 _HEADER_BYTES = 1024
@@ -197,7 +191,7 @@ def _sources(file: BinaryIO, filename: str) -> Iterator[tuple[str, bytes]]:
 def _zipped(file: BinaryIO) -> Iterator[tuple[str, bytes]]:
     with zipfile.ZipFile(file) as archive:
         infos = archive.infolist()
-        if len(infos) > _MEMBERS or sum(info.file_size for info in infos) > _UNPACKED_BYTES:
+        if len(infos) > _MEMBERS or sum(info.file_size for info in infos) > UNPACKED_BYTES:
             raise ValueError("there is too much in it")
         for info in infos:
             if _is_source(info.filename, info.file_size):
@@ -206,7 +200,9 @@ def _zipped(file: BinaryIO) -> Iterator[tuple[str, bytes]]:
 
 
 def _tarred(file: BinaryIO, filename: str) -> Iterator[tuple[str, bytes]]:
-    with _unpacked(file, filename) as stream, tarfile.open(fileobj=_Bounded(stream), mode="r|") as archive:
+    if not filename.endswith((".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")):
+        raise ValueError(f"nothing is known of how {filename[-10:]!r} is packed")
+    with unpacked(file, filename) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
         for count, member in enumerate(archive):
             if count > _MEMBERS:
                 raise ValueError("there is too much in it")
@@ -215,31 +211,5 @@ def _tarred(file: BinaryIO, filename: str) -> Iterator[tuple[str, bytes]]:
                 yield member.name, content.read()
 
 
-def _unpacked(file: BinaryIO, filename: str) -> gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile:
-    if filename.endswith((".tar.gz", ".tgz")):
-        return gzip.GzipFile(fileobj=file)
-    if filename.endswith(".tar.bz2"):
-        return bz2.BZ2File(file)
-    if filename.endswith(".tar.xz"):
-        return lzma.LZMAFile(file)
-    raise ValueError(f"nothing is known of how {filename[-10:]!r} is packed")
-
-
 def _is_source(path: str, size: int) -> bool:
     return path.endswith(".py") and size <= _SOURCE_BYTES
-
-
-@final
-class _Bounded(io.RawIOBase):
-    """What a packed stream holds, as far as it may be unpacked: a small one may hold any amount."""
-
-    def __init__(self, stream: gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile) -> None:
-        self._stream = stream
-        self._left = _UNPACKED_BYTES
-
-    def read(self, size: int = -1) -> bytes:
-        content = self._stream.read(min(size, _BLOCK_BYTES) if size >= 0 else _BLOCK_BYTES)
-        self._left -= len(content)
-        if self._left < 0:
-            raise ValueError("there is too much in it")
-        return content

@@ -6,17 +6,16 @@ that merely name the benchmark are nobody's fault.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from pytest_researchenv.gateway.inside.names import named
 from pytest_researchenv.gateway.inside.passage import OWN_NAME, OWN_TEXT
 from pytest_researchenv.gateway.inside.search import BodySearch
 from pytest_researchenv.integrity._whereabouts import whereabouts
 from pytest_researchenv.integrity.canaries import OWN_NAMES, canaries_of
+from pytest_researchenv.integrity.outside import REQUESTS, requested
 from pytest_researchenv.integrity.protocol import Entry, Kind, Signs, Snapshot
 from pytest_researchenv.model import Finding, Sign
 from pytest_researchenv.probes.lookup import printable
@@ -31,9 +30,6 @@ _NAMED = 5
 #: Records in which an agent may have shown what it saw, and what it was told.
 _RECORDS = ("transcript.log", "trajectory.json", "report.json")
 _PROMPT = "prompt.md"
-
-_REQUESTS = "requests.jsonl"
-_OF_A_REQUEST = {"method", "host", "path", "allowed"}
 
 _BLOCK = 1 << 20
 
@@ -79,7 +75,7 @@ def _requested(task: ProbeTask, remarks: list[str]) -> Iterator[Finding]:
     for request in task.environment.refused:
         if named(request.partition(" ")[2], OWN_NAMES) in OWN_NAMES:
             found[request] = "it was refused"
-    for said in _egress(task.records, remarks):
+    for said in requested(task.records, remarks):
         address, reason = f"{said['host']}{said['path']}", str(said.get("reason", ""))
         if named(address, OWN_NAMES) in OWN_NAMES or _own(reason):
             passed = f"it was answered with status {said.get('status')}"
@@ -87,33 +83,12 @@ def _requested(task: ProbeTask, remarks: list[str]) -> Iterator[Finding]:
     for request in list(found)[:_NAMED]:
         yield _finding(request, "no request for the benchmark itself", found[request])
     if len(found) > _NAMED:
-        yield _finding(_REQUESTS, "no request for the benchmark itself", f"{len(found) - _NAMED} more requests")
+        yield _finding(REQUESTS, "no request for the benchmark itself", f"{len(found) - _NAMED} more requests")
 
 
 def _own(reason: str) -> bool:
     """Whether the proxy refused something for what it is, and not for how it was written."""
     return reason.startswith(OWN_TEXT) or any(reason.startswith(f"{OWN_NAME} ({name})") for name in OWN_NAMES)
-
-
-def _egress(records: Path | None, remarks: list[str]) -> Iterator[Mapping[str, Any]]:
-    """The requests to the outside that are on record; a line that was cut in its middle is left out."""
-    for line in _lines(records, remarks):
-        try:
-            said = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(said, dict) and said.get("kind") == "egress" and said.keys() >= _OF_A_REQUEST:
-            yield said
-
-
-def _lines(records: Path | None, remarks: list[str]) -> Iterator[bytes]:
-    if records is None or not (path := records / _REQUESTS).exists():
-        return
-    try:
-        with path.open("rb") as file:
-            yield from file
-    except OSError as error:
-        remarks.append(f"{_REQUESTS} cannot be read: {error}")
 
 
 # --- what was shown ---------------------------------------------------------------------------------------

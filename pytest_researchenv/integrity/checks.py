@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from pytest_researchenv.integrity.answers import answers
+from pytest_researchenv.integrity.archives import PublishedPackages
 from pytest_researchenv.integrity.configuration import configuration
 from pytest_researchenv.integrity.distributions import distributions
 from pytest_researchenv.integrity.hooks import hooks
@@ -18,6 +19,7 @@ from pytest_researchenv.integrity.releases import ReleasedLibraries
 from pytest_researchenv.integrity.shadows import shadows
 from pytest_researchenv.integrity.system import system
 from pytest_researchenv.integrity.tree import tracked
+from pytest_researchenv.integrity.upgrades import upgrades
 from pytest_researchenv.probes.protocol import ProbeTask
 
 
@@ -28,12 +30,14 @@ def all_checks(cache: Path) -> tuple[Check, ...]:
     """Return the checks of an audit.
 
     Args:
-        cache: folder in which what the package index says of distributions, and what CPython released, is kept.
+        cache: folder in which is kept what package indexes say of distributions, what archives of Debian have, and
+            what CPython released.
     """
     return (
         tracked,
         partial(interpreter, libraries=ReleasedLibraries(cache)),
         system,
+        partial(_upgraded, cache),
         hooks,
         configuration,
         partial(_installed, cache),
@@ -47,3 +51,8 @@ def all_checks(cache: Path) -> tuple[Check, ...]:
 def _installed(cache: Path, task: ProbeTask, snapshot: Snapshot) -> Signs:
     # Its time limit is that of one audit.
     return distributions(task, snapshot, PublishedRecords(cache))
+
+
+def _upgraded(cache: Path, task: ProbeTask, snapshot: Snapshot) -> Signs:
+    # Likewise.
+    return upgrades(task, snapshot, PublishedPackages(cache))

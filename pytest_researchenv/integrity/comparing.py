@@ -86,15 +86,19 @@ class Comparison:
         self._tracked = tracked
         self._bundled = bundled
         self._vendored = vendored
+        #: What was not compared, though nothing differs; known after `result`.
+        self.unseen = ""
 
     def result(self) -> Difference | Unknown | None:
         """How it differs; None when it does not."""
         if self.is_tracked() and not self._strict and not self._vendored:
             return None
-        answers = []
+        answers: list[Unknown] = []
         for ask in (self._wheel, self._near, self._sources):
             found = ask()
             if not isinstance(found, Unknown):
+                if found is None and ask == self._near:
+                    self.unseen = f"only the sources of {self._one} were compared: {answers[0].reason}"
                 return found
             answers.append(found)
         return next((answer for answer in answers if answer.reason), Unknown(""))

@@ -235,7 +235,7 @@ class _Look:
         """Which of some files a package of the system has as they are → whether an agent may have made that package."""
         real = {path: entry.path for path in paths if (entry := self.snapshot.entry(path))}
         judged = Packages(self.task, self.snapshot).judged(set(real.values()))
-        genuine = {one.entry.path: one.claimed for one in judged if one.standing is Standing.GENUINE}
+        genuine = {one.entry.path: bool(one.claimed) for one in judged if one.standing is Standing.GENUINE}
         return {path: genuine[target] for path, target in real.items() if target in genuine}
 
     def _listed(self, folder: str, paths: Collection[str]) -> Collection[str]:

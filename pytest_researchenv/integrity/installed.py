@@ -23,6 +23,9 @@ _MOST_FOLLOWED = 2000
 #: So many links into one folder, and all of it is read.
 _MANY_LINKS = 5
 
+#: Where the metadata of a distribution is, in the folder that its record is.
+_METADATA = ("METADATA", "PKG-INFO", "EGG-INFO/PKG-INFO")
+
 _MODULE = re.compile(r".*\.(?:py|pyc|so)", re.DOTALL)
 _LIBRARY = re.compile(r".*\.so(?:\.\d+)*", re.DOTALL)
 
@@ -145,9 +148,17 @@ class Installed:
         return one.path in self.touched or any(f"{one.path}/{name}" in self.touched for name in files)
 
     def is_packaged(self, one: Distribution) -> bool:
-        """Whether conda or a package of the system brought a distribution: they leave out what is of no use to them."""
-        paths = (one.path, *(f"{one.path}/{name}" for name in ("METADATA", "PKG-INFO")))
-        return any(owner.style in (Style.CONDA, Style.DEBIAN) for path in paths for owner in self.owners(path))
+        """Whether conda or a package of the system brought a distribution, and has its metadata as it is.
+
+        That such a record names the metadata says nothing: of a file that it gives no digest of, it knows nothing.
+        """
+        for path in (one.path, *(f"{one.path}/{name}" for name in _METADATA)):
+            entry = self._snapshot.entry(path)
+            owners = self.owners(entry.path) if entry is not None and entry.kind is Kind.FILE else ()
+            packaged = [owner for owner in owners if owner.style in (Style.CONDA, Style.DEBIAN)]
+            if entry is not None and any(owner.files[entry.path] == entry.sha256 != "" for owner in packaged):
+                return True
+        return False
 
     def touched_in(self, folder: str) -> Mapping[str, str]:
         """What the agent changed in any folder."""

@@ -24,6 +24,8 @@ from pytest_researchenv.integrity.changes import sign_of
 from pytest_researchenv.integrity.comparing import Comparison, Difference
 from pytest_researchenv.integrity.frameworks import Frameworks
 from pytest_researchenv.integrity.installed import Distribution, Installed, Style, is_module
+from pytest_researchenv.integrity.labelled import label_of
+from pytest_researchenv.integrity.outside import asked_for, fetched_code
 from pytest_researchenv.integrity.packages import Packages, Standing
 from pytest_researchenv.integrity.protocol import Entry, Signs, Snapshot
 from pytest_researchenv.integrity.published import Unknown
@@ -117,7 +119,7 @@ class Origins:
                     names = (name for name, owners in found.owners.items() if owners == (one,))
                     modules |= dict.fromkeys(names, f"{one}: {why}")
                 reasons = (word.reason for word in (said, why) if isinstance(word, Unknown) and word.reason)
-                remarks += islice(reasons, 1)
+                remarks += islice(filter(None, (*reasons, self._comparison(one).unseen)), 1)
         own = self._own_packages(found)
         findings += [Finding(Sign.STUB, name, "a package that its system publishes", why) for name, why in own.items()]
         return Signs((*findings, *self._plugs()), modules={**modules, **own}, remarks=tuple(remarks))
@@ -179,8 +181,8 @@ class Origins:
         if isinstance(why, str) and why:
             return Doubt(why)
         if said and not self._is_explained(one) and self._published.offered(one.name, one.version) is False:
-            # Builds for other devices, with a local version, are on indexes of their own.
-            return Doubt(f"no index has {one}", accuses="+" not in one.version)
+            # Builds with a local version may be on indexes of their own; those of torch that are known were asked.
+            return Doubt(f"no index has {one}", accuses="+" not in one.version or bool(label_of(one.name, one.version)))
         return next((word for word in (said, why) if isinstance(word, Unknown)), None)
 
     def _is_explained(self, one: Distribution) -> bool:
@@ -247,16 +249,19 @@ class Origins:
             return known
         why = f"no index has anything of the name {one.name}, and nothing else says where it came from"
         if known:
-            installed = one.style is Style.WHEEL and one.direct is None
-            if not installed or self._published.offered(one.name, one.version) is not False:
+            if one.style is not Style.WHEEL or (one.direct is not None and not self._is_contradicted(one)):
                 return ""
+            offered = self._published.offered(one.name, one.version)
+            if offered is not False:
+                return offered if isinstance(offered, Unknown) else ""
             why = f"no index has {one}, and nothing else says where it came from"
-        # Some publish on pages of their own (`pip install -f URL`), of which installers leave no note.
-        return why if self._comparison(one).size() < _LARGE_BYTES else Unknown(why)
+        # Some publish on pages of their own (`pip install -f URL`), of which installers leave no note; torch does not.
+        sure = label_of(one.name, one.version) or self._fetched is False
+        return why if sure or self._comparison(one).size() < _LARGE_BYTES else Unknown(why)
 
     def _is_from_somewhere(self, one: Distribution) -> bool:
         """Whether it says that it came from another host, or from a project that has an author."""
-        if one.direct is None:
+        if one.direct is None or self._is_contradicted(one):
             return False
         if one.direct.folder:
             return any(self._snapshot.link(f"{one.direct.folder}/{name}") for name in LEFT)
@@ -267,6 +272,22 @@ class Origins:
         if url.scheme.rpartition("+")[2] in _REMOTE:
             return bool(url.netloc)
         return one.direct.source and self._snapshot.link(f"{url.path}/.git") is not None
+
+    def _is_contradicted(self, one: Distribution) -> bool:
+        """Whether it says that it came from elsewhere, and the proxy's record has nothing that the agent got there."""
+        if one.direct is None or (one.direct.folder and self._snapshot.base(one.direct.folder) is not None):
+            return False
+        if self._fetched is not False:
+            return False
+        try:
+            url = urlsplit(one.direct.url)
+            return not url.hostname or asked_for(self._task, url.hostname) is False
+        except ValueError:
+            return True
+
+    @cached_property
+    def _fetched(self) -> bool | None:
+        return fetched_code(self._task)
 
     def _is_at_hand(self, one: Distribution) -> bool:
         """Whether the repository itself has its wheel or source distribution."""

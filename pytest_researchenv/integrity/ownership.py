@@ -18,6 +18,7 @@ from pytest_researchenv.integrity.fleeting import is_fleeting
 from pytest_researchenv.integrity.installed import Distribution, Installed, Style, is_module
 from pytest_researchenv.integrity.layout import Layout
 from pytest_researchenv.integrity.modulefiles import Form, Place, modules_in
+from pytest_researchenv.integrity.outside import fetched_code
 from pytest_researchenv.integrity.packages import Packages, Standing
 from pytest_researchenv.integrity.protocol import Kind, Snapshot
 from pytest_researchenv.integrity.untracked import LEFT, PROJECT, Untracked
@@ -251,7 +252,13 @@ class Modules:
         """Whether a file is in a project that has an author, or is installed as such."""
         folder = self._project(path)
         left = bool(folder) and any(self._snapshot.link(f"{folder}/{name}") for name in LEFT)
+        # What nobody fetched is the agent's own, whatever lies beside it.
+        left = left and (self._fetched is not False or self._snapshot.base(folder) is not None)
         return left or (bool(folder) and any(self._editable(path)))
+
+    @cached_property
+    def _fetched(self) -> bool | None:
+        return fetched_code(self._task)
 
     def _project(self, path: str) -> str:
         """The folder of the project that a file is in; empty when it is in none."""

@@ -2,7 +2,7 @@
 
 The agent could rewrite dpkg's records. So a package whose version is the base image's is judged by the base image's
 records, whatever other packages claim, and a file that is the base image's is not judged at all. Of a package that was
-installed or upgraded, dpkg's records in the snapshot are all there is.
+installed or upgraded, dpkg's records in the snapshot are all there is here: `upgrades` asks its archive.
 """
 
 from __future__ import annotations
@@ -21,7 +21,15 @@ from pytest_researchenv.probes.lookup import printable
 from pytest_researchenv.probes.protocol import ProbeTask
 
 
-__all__ = ["Judged", "Packages", "Standing", "entries_at"]
+__all__ = [
+    "Judged",
+    "Packages",
+    "Standing",
+    "entries_at",
+    "installed_packages",
+    "merged_folders",
+    "native_architecture",
+]
 
 _INFO = "/var/lib/dpkg/info"
 _STATUS = "/var/lib/dpkg/status"
@@ -65,13 +73,14 @@ class Judged:
         entry: the file, as it is, without content.
         standing: what is known.
         owner: who has another file there, in words; empty when nobody does.
-        claimed: whether only a package says so that the base image does not have as it is: an agent may have made it.
+        claimed: of a genuine one, the packages that say so, where the base image has none of them as it is: an agent
+            may have made them. By the names that dpkg's records have.
     """
 
     entry: Entry
     standing: Standing
     owner: str = ""
-    claimed: bool = False
+    claimed: tuple[str, ...] = ()
 
 
 class _Trust(IntEnum):
@@ -161,12 +170,16 @@ class Packages:
                 if entry.content is not None:
                     sums[entry.path] = md5_of(entry.content)
         owners = _owners_of(self._snapshot) if files else {}
-        sums |= md5_sums(self._task, [entry for entry in files if entry.path in owners and entry.path not in sums])
+        known = _SEEN.setdefault(self._snapshot, {})
+        wanted = [entry for entry in files if entry.path in owners and entry.path not in sums.keys() | known.keys()]
+        known |= md5_sums(self._task, wanted)
+        sums = {**known, **sums}
         unlike = []
         for entry in files:
             same = [owner for owner in owners.get(entry.path, ()) if owner.md5 == sums.get(entry.path)]
             if same:
-                yield Judged(entry, Standing.GENUINE, claimed=all(owner.trust is _Trust.CLAIMED for owner in same))
+                vouched = any(owner.trust is not _Trust.CLAIMED for owner in same)
+                yield Judged(entry, Standing.GENUINE, claimed=() if vouched else tuple(one.package for one in same))
             else:
                 unlike.append(entry)
         # The base image is asked last, and only of what it can have: each question is one to the engine.
@@ -186,13 +199,15 @@ class Packages:
         if before is not None and before.sha256 == entry.sha256 != "":
             return Judged(entry, Standing.GENUINE)
         if owners:
-            names = ", ".join(sorted({printable(owner.package, 60) for owner in owners})[:3])
+            names = ", ".join(sorted({printable(owner.package.partition(":")[0], 60) for owner in owners})[:3])
             return Judged(entry, Standing.CHANGED, f"the package {names}")
         if before is not None and before.kind is Kind.FILE:
             return Judged(entry, Standing.REPLACED, "the base image")
         return Judged(entry, Standing.UNOWNED)
 
 
+#: MD5 sums of what is not kept, by path: more than one check asks for them.
+_SEEN: WeakKeyDictionary[Snapshot, dict[str, str]] = WeakKeyDictionary()
 _KNOWN: WeakKeyDictionary[Snapshot, dict[str, list[_Owner]]] = WeakKeyDictionary()
 
 
@@ -205,7 +220,7 @@ def _owners_of(snapshot: Snapshot) -> dict[str, list[_Owner]]:
 
 
 def _read_owners(snapshot: Snapshot) -> dict[str, list[_Owner]]:
-    merged = {name: entry.path for name in _MERGED if (entry := snapshot.base(f"/{name}")) is not None}
+    merged = merged_folders(snapshot)
     found: dict[str, list[_Owner]] = {}
     lines = 0
     for package, sums, trust in _records(snapshot):
@@ -216,7 +231,7 @@ def _read_owners(snapshot: Snapshot) -> dict[str, list[_Owner]]:
             owners = found.setdefault(path, [])
             # Where the base image knows the owner, nobody else can say that he put the file there.
             if not owners or owners[0].trust is trust:
-                owners.append(_Owner(package.partition(":")[0], md5, trust))
+                owners.append(_Owner(package, md5, trust))
     return found
 
 
@@ -244,7 +259,10 @@ def _records(snapshot: Snapshot) -> Iterator[tuple[str, Entry, _Trust]]:
     for path in claimed:
         if (sums := snapshot.entry(path)) is not None:
             yield posixpath.basename(path).removesuffix(_SUMS), sums, _Trust.CLAIMED
-    yield from _base_records(snapshot, absent.keys() - stripped, _Trust.REMOVED)
+    # An upgrade removes what the package no longer has, so that nobody else may have it there.
+    names = {posixpath.basename(path).removesuffix(_SUMS).partition(":")[0] for path in claimed}
+    upgraded = {name for name in before if name.partition(":")[0] in names}
+    yield from _base_records(snapshot, (absent.keys() - stripped) | upgraded, _Trust.REMOVED)
 
 
 def _base_records(snapshot: Snapshot, names: Collection[str], trust: _Trust) -> Iterator[tuple[str, Entry, _Trust]]:
@@ -262,10 +280,30 @@ def _sums(entry: Entry, merged: dict[str, str]) -> Iterator[tuple[str, str]]:
 
 def _versions(status: Entry | None) -> dict[str, str]:
     """Versions of what is installed, by the names that dpkg's records may have."""
+    return {name: version for name, (version, _) in _installed(status).items()}
+
+
+def _installed(status: Entry | None) -> dict[str, tuple[str, str]]:
+    """The version and architecture of each package that is installed, by the names that dpkg's records may have."""
     found = {}
     for paragraph in (status.text if status else "").split("\n\n"):
         fields = dict(_FIELD.findall(paragraph))
         if fields.get("Status", "").endswith(" installed") and "Package" in fields:
-            version = fields.get("Version", "")
-            found[fields["Package"]] = found[f"{fields['Package']}:{fields.get('Architecture')}"] = version
+            known = fields.get("Version", ""), fields.get("Architecture", "")
+            found[fields["Package"]] = found[f"{fields['Package']}:{known[1]}"] = known
     return found
+
+
+def native_architecture(snapshot: Snapshot) -> str:
+    """The architecture of the base image: that of its dpkg; empty where it has none."""
+    return _installed(snapshot.base(_STATUS)).get("dpkg", ("", ""))[1]
+
+
+def installed_packages(snapshot: Snapshot) -> dict[str, tuple[str, str]]:
+    """The version and architecture that dpkg in a snapshot has for each package, by the names of its records."""
+    return _installed(snapshot.entry(_STATUS))
+
+
+def merged_folders(snapshot: Snapshot) -> dict[str, str]:
+    """Folders at the root of the base image, by name, and where they lead to: where /usr is merged, into it."""
+    return {name: entry.path for name in _MERGED if (entry := snapshot.base(f"/{name}")) is not None}

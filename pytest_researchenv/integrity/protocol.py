@@ -101,6 +101,9 @@ class Snapshot(Protocol):
     def base(self, path: str) -> Entry | None:
         """What is at a path of the base image, links followed, with its content."""
 
+    def base_tree(self, path: str, keep: Callable[[str], bool] = lambda _: False) -> Iterator[Entry]:
+        """Everything below a folder of the base image, as `tree` has it of the snapshot."""
+
     def changes(self) -> Iterator[Change]:
         """What the agent's layer changed, as it was recorded: folders in which something changed are in it, too.
 

@@ -1,7 +1,8 @@
 """What the package index says the files of a distribution are: the one witness that no agent can change.
 
-Of a wheel only RECORD and WHEEL are read, by ranges of bytes, so that a gigabyte costs less than two megabytes. Nothing
-is asked for but names and versions, on the indexes and in the folders that this host's pip is configured for.
+Builds of torch whose version has a local part are looked for on the index of their own, too. Of a wheel only RECORD and
+WHEEL are read, by ranges of bytes, so that a gigabyte costs less than two megabytes. Nothing is asked for but names and
+versions, on the indexes and in the folders that this host's pip is configured for.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TypeAlias, final
 
@@ -25,6 +26,7 @@ from pytest_researchenv.integrity._distfiles import READ_ERRORS, expanded, read_
 from pytest_researchenv.integrity._kept import one_at_a_time, read_kept, write_kept
 from pytest_researchenv.integrity._offers import Offer, Offers
 from pytest_researchenv.integrity._ranges import Deadline
+from pytest_researchenv.integrity.labelled import all_of, index_of, label_of
 from pytest_researchenv.probes.lookup import printable
 
 
@@ -93,6 +95,7 @@ class PublishedRecords:
         self._cache = cache / "records"
         self._left_s = budget_s
         self._given = index
+        self._labels: dict[str, tuple[Offers, ...]] = {}
         self._known: dict[_Wanted, _Hashes | Unknown] = {}
 
     def of(self, name: str, version: str, tags: Collection[str]) -> _Hashes | Unknown:
@@ -186,6 +189,8 @@ class PublishedRecords:
                 found = self._offers.has_project(wanted.name, deadline, wanted.version if version else "")
                 if found is False and self._offers.has_project("pip", deadline) is not True:
                     found = None
+                if version and not found and (label := label_of(wanted.name, wanted.version)):
+                    found = self._is_labelled(wanted, label, deadline)
             except TimeoutError as error:
                 return _unknown(wanted, [str(error)])
         return Unknown(f"whether anybody publishes {wanted.name} is not known") if found is None else found
@@ -239,6 +244,20 @@ class PublishedRecords:
         finally:
             self._left_s -= time.monotonic() - started
 
+    def _labelled(self, label: str) -> tuple[Offers, ...]:
+        """The index of a label, and that of all of them; none of no label."""
+        if label not in self._labels:
+            indexes = (index_of(label, self._index), all_of(self._index)) if label else ()
+            self._labels[label] = tuple(Offers(index, session_for(index)) for index in indexes)
+        return self._labels[label]
+
+    def _is_labelled(self, wanted: _Wanted, label: str, deadline: Deadline) -> bool | None:
+        """Whether one of the indexes for a label has a build. That of a label which there is not need not answer."""
+        one, every = self._labelled(label)
+        return one.has_project(wanted.name, deadline, wanted.version) or every.has_project(
+            wanted.name, deadline, wanted.version
+        )
+
     def _read_wheel(self, wanted: _Wanted, deadline: Deadline, answers: list[str]) -> _Hashes | None:
         for _, files in self._wheels(wanted, deadline, answers):
             return files
@@ -246,8 +265,9 @@ class PublishedRecords:
 
     def _wheels(self, wanted: _Wanted, deadline: Deadline, answers: list[str]) -> Iterator[tuple[Offer, _Hashes]]:
         """The wheels that have the wanted tags inside."""
-        offers = self._offers.wheels(wanted.name, wanted.version, wanted.tags, deadline, answers)
-        for offer in islice(offers, _WHEELS):
+        places = (self._offers, *self._labelled(label_of(wanted.name, wanted.version)))
+        found = (one.wheels(wanted.name, wanted.version, wanted.tags, deadline, answers) for one in places)
+        for offer in islice(chain.from_iterable(found), _WHEELS):
             try:
                 with self._offers.opened(offer, deadline) as file:
                     wheel = read_wheel(file, wanted.name)

@@ -109,7 +109,7 @@ class Reach:
 
     def is_the_agents(self, one: Distribution) -> bool:
         """Whether an agent installed or changed a distribution, and neither conda nor the system brought it."""
-        return self._installed.is_agents(one) and not self._is_packaged(one)
+        return self._installed.is_agents(one) and not self._installed.is_packaged(one)
 
     def _shadow(self, name: str) -> str:
         """An untracked file that is found before what is installed, since probes put its folder on PYTHONPATH."""
@@ -167,16 +167,6 @@ class Reach:
         digests = {one.files[path] for one in owners} - {""}
         entry = self._installed.at(path)
         return not digests or entry is None or entry.sha256 in digests
-
-    def _is_packaged(self, one: Distribution) -> bool:
-        """Whether conda or a package of the system brought a distribution, and has its metadata as it is."""
-        for name in ("METADATA", "PKG-INFO"):
-            entry = self._snapshot.entry(f"{one.path}/{name}")
-            owners = self._installed.owners(entry.path) if entry else ()
-            packaged = [owner for owner in owners if owner.style in (Style.CONDA, Style.DEBIAN)]
-            if entry is not None and any(owner.files[entry.path] == entry.sha256 for owner in packaged):
-                return True
-        return False
 
     def _imports(self, place: Place) -> set[str]:
         """What its modules import when they are imported."""

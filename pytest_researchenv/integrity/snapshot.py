@@ -123,6 +123,10 @@ class ImageSnapshot:
         """What is at a path of the base image, links followed, with its content."""
         return self._base.entry(path)
 
+    def base_tree(self, path: str, keep: Callable[[str], bool] = lambda _: False) -> Iterator[Entry]:
+        """Everything below a folder of the base image."""
+        yield from self._base.listing(path, keep) or ()
+
     def changes(self) -> Iterator[Change]:
         """What the agent's layer changed, as it was recorded."""
         try:

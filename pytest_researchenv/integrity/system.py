@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import posixpath
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import final
 
 from pytest_researchenv.integrity.conda import conda_sums, is_conda
+from pytest_researchenv.integrity.elf import read_elf
 from pytest_researchenv.integrity.layout import Layout, layout_of
 from pytest_researchenv.integrity.loader import CACHE, DEFAULTS, cached, found_at
+from pytest_researchenv.integrity.newer import is_built_anew, newer_doubt
 from pytest_researchenv.integrity.packages import Packages, Standing, entries_at
 from pytest_researchenv.integrity.protocol import Entry, Kind, Signs, Snapshot, at_most
 from pytest_researchenv.model import Finding, Sign
@@ -24,6 +28,8 @@ __all__ = ["system"]
 _LISTED, _MOST_NEEDED = 20, 50
 #: Links in the place of the system's files, and libraries of the names that matter, that are followed.
 _MOST_FOLLOWED = 500
+#: Compiled modules of a standard library; the system's has some 50.
+_MOST_EXTENSIONS = 300
 
 #: Folders of programs and libraries. Where /usr is merged, those at the root are links.
 _FOLDERS = (
@@ -53,7 +59,7 @@ _CORE = frozenset(
     (
         *("libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libutil.so.1"),
         *("ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1", "libgcc_s.so.1", "libstdc++.so.6"),
-        # What Python's own compiled modules load; OpenSSL and SQLite are what people build newer ones of.
+        # What Python's own compiled modules load everywhere.
         *("libffi.so.6", "libffi.so.7", "libffi.so.8", "liblzma.so.5", "libbz2.so.1.0", "libuuid.so.1"),
     )
 )
@@ -169,6 +175,10 @@ class _Look:
         """Libraries that the loader takes in place of the system's."""
         layout = layout_of(self.task, self.snapshot)
         names = _CORE | set(layout.elf.needed if isinstance(layout, Layout) else ())
+        extended = (
+            self._extensions(layout) - names if isinstance(layout, Layout) and self._is_recached() else frozenset()
+        )
+        names |= extended
         places = self._places()
         beside = [
             path
@@ -187,8 +197,43 @@ class _Look:
             path, name = judged.entry.path, real[judged.entry.path]
             is_elsewhere = not path.startswith(tuple(f"{place}/" for place in places))
             is_strange = judged.standing is Standing.UNOWNED or (judged.owner and is_elsewhere)
-            if is_strange and self._shadows(name, path) and not self._is_conda(judged.entry):
-                self._found(path, f"the system's own {name}", "a library that no package has, and that programs load")
+            if not is_strange or not self._shadows(name, path) or self._is_conda(judged.entry):
+                continue
+            observed = "a library that no package has, and that programs load"
+            if name in extended and is_built_anew(name):
+                if not (why := self._newer_doubt(name, judged.entry)):
+                    self.remarks.append(f"{printable(path)} goes before the system's {name}, and is later")
+                    continue
+                observed = f"{observed}: {why}"
+            self._found(path, f"the system's own {name}", observed)
+
+    def _is_recached(self) -> bool:
+        """Whether the loader's cache is not the base image's own."""
+        entry, before = self.snapshot.entry(CACHE), self.snapshot.base(CACHE)
+        return entry is not None and (before is None or before.sha256 != entry.sha256)
+
+    def _extensions(self, layout: Layout) -> frozenset[str]:
+        """The libraries that the standard library's own compiled modules need, and those that these need."""
+        found: set[str] = set()
+        for folder in layout.stdlib:
+            if folder.endswith("/lib-dynload"):
+                for entry in islice(self.snapshot.tree(folder, _is_library), _MOST_EXTENSIONS):
+                    library = read_elf(io.BytesIO(entry.content)) if entry.content else None
+                    found.update(library.needed[:_MOST_NEEDED] if library else ())
+        systems = (self._systems(name) for name in sorted(found)[:_MOST_NEEDED])
+        for one in systems:
+            library = read_elf(io.BytesIO(one.content)) if one is not None and one.content else None
+            found.update(library.needed[:_MOST_NEEDED] if library else ())
+        return frozenset(found)
+
+    def _systems(self, name: str) -> Entry | None:
+        """The system's own library of a name."""
+        found = (self.snapshot.entry(f"{folder}/{name}") for folder in DEFAULTS)
+        return next((entry for entry in found if entry is not None and entry.kind is Kind.FILE), None)
+
+    def _newer_doubt(self, name: str, entry: Entry) -> str:
+        system = self._systems(name)
+        return newer_doubt(self.task, name, entry, system) if system is not None else "there is none to compare it with"
 
     def _shadows(self, name: str, path: str) -> bool:
         """Whether a library stands before one of the system's; `interpreter` looks at Python's own."""
@@ -199,8 +244,7 @@ class _Look:
 
     def _newly_cached(self, names: Iterable[str]) -> Iterator[str]:
         """Where the loader's cache has some libraries, unless it is the base image's own."""
-        entry, before = self.snapshot.entry(CACHE), self.snapshot.base(CACHE)
-        if entry is None or (before is not None and before.sha256 == entry.sha256):
+        if not self._is_recached():
             return
         found = cached(self.snapshot)
         if found is None:
@@ -218,6 +262,10 @@ class _Look:
 
     def _found(self, path: str, claimed: str, observed: str) -> None:
         self.findings.append(Finding(Sign.SYSTEM, printable(path), claimed, printable(observed)))
+
+
+def _is_library(path: str) -> bool:
+    return path.endswith(".so")
 
 
 def _is_loaded(name: str, names: Iterable[str]) -> bool:

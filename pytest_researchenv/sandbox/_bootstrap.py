@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import shlex
 import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from pytest_researchenv._apt import sources_in
 from pytest_researchenv.errors import ImageError
 from pytest_researchenv.sandbox._recipe import PACKAGES
 
@@ -53,24 +53,6 @@ def host_distribution(release: Mapping[str, str] | None = None) -> Distribution 
     return None
 
 
-def _entries(text: str, *, deb822: bool) -> Iterator[tuple[str, str]]:
-    """Pairs of URI and suite in one apt source file."""
-    if not deb822:
-        for line in text.splitlines():
-            if match := re.match(r"\s*deb\s+(?:\[[^]]*\]\s*)?(\S+)\s+(\S+)\s+\S", line):
-                yield match[1], match[2]
-        return
-    for paragraph in re.split(r"\n\s*\n", text):
-        lines = [line for line in paragraph.splitlines() if not line.startswith("#")]
-        # A line that starts with a blank continues the one before it.
-        unfolded = re.sub(r"\n[ \t]+", " ", "\n".join(lines))
-        fields = {
-            key.strip().lower(): value.split() for key, _, value in (x.partition(":") for x in unfolded.split("\n"))
-        }
-        if "deb" in fields.get("types", []) and fields.get("enabled", ["yes"]) != ["no"]:
-            yield from ((uri, suite) for uri in fields.get("uris", []) for suite in fields.get("suites", []))
-
-
 def mirror_lines(wanted: Distribution, host: Distribution, apt: Path = Path("/etc/apt")) -> tuple[str, ...]:
     """The `deb` lines for a release, from the mirrors that this host itself uses.
 
@@ -83,9 +65,9 @@ def mirror_lines(wanted: Distribution, host: Distribution, apt: Path = Path("/et
     for path in files:
         if path.suffix not in {".list", ".sources"} or not path.is_file():
             continue
-        for uri, suite in _entries(path.read_text(errors="replace"), deb822=path.suffix == ".sources"):
-            if suite in {f"{host.suite}{pocket}" for pocket in ("", "-updates", "-security")}:
-                pairs[uri, suite.replace(host.suite, wanted.suite, 1)] = None
+        for source in sources_in(path.read_text(errors="replace"), deb822=path.suffix == ".sources"):
+            if source.suite in {f"{host.suite}{pocket}" for pocket in ("", "-updates", "-security")}:
+                pairs[source.uri, source.suite.replace(host.suite, wanted.suite, 1)] = None
     if wanted.suite not in {suite for _, suite in pairs}:
         return ()
     # mmdebstrap takes the release itself from the first line.

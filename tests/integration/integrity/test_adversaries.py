@@ -15,16 +15,20 @@ from pathlib import Path
 import pytest
 
 from fixtures.agents.adversaries.corpus import Adversary, adversaries
+from pytest_researchenv.agents.protocol import Needs
 from pytest_researchenv.agents.script import ScriptAgent
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.errors import InfrastructureError
+from pytest_researchenv.gateway.protocol import Reach
 from pytest_researchenv.harness import Harness
+from pytest_researchenv.integrity import labelled
 from pytest_researchenv.model import Examination, FindingKind, Repository, Sign, Tier, TierResult
 from pytest_researchenv.probes import asked, c0
 from pytest_researchenv.probes.table import PROBES
 from pytest_researchenv.sandbox.protocol import Limits
 from pytest_researchenv.settings import Settings
 from pytest_researchenv.suite import load_suite
+from tests.unit.integrity.packageindexes import serving, wheel
 
 
 _log = logging.getLogger(__name__)
@@ -58,6 +62,16 @@ def engine() -> Iterator[Engine]:
     made.close()
 
 
+@pytest.fixture(autouse=True)
+def builds_of_torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A stand-in for PyTorch's own index, which has one build of torch, and none by the labels of the scripts."""
+    with serving() as server:
+        server.files = {"torch-1.0+cpu-py3-none-any.whl": wheel(home="torch-1.0+cpu.dist-info")}
+        server.projects = {"/torch/"}
+        monkeypatch.setattr(labelled, "WHEELS", server.url)
+        yield
+
+
 @pytest.fixture
 def judge(engine: Engine, repositories: dict[str, Repository], tmp_path: Path) -> Iterator[Judge]:
     """Lets an adversary build, and judges what it left; its image is removed in the end."""
@@ -65,7 +79,8 @@ def judge(engine: Engine, repositories: dict[str, Repository], tmp_path: Path) -
 
     def run(adversary: Adversary) -> dict[str, TierResult | str]:
         script = f"CANARY='{_CANARY}'\n{adversary.script}"
-        agent = ScriptAgent("adversary", lambda _: script)
+        needs = Needs(reach=Reach.NONE) if adversary.offline else None
+        agent = ScriptAgent("adversary", lambda _: script, needs=needs)
         harness = Harness(_settings(tmp_path), engine=lambda: engine, probes=PROBES, agents=lambda _: agent)
         repository = repositories[adversary.repository]
         _, environment = harness.environments.get(agent.name, repository)

@@ -81,6 +81,7 @@ class Server:
         delay_s: how long each answer takes.
         wrong_part: whether it sends other parts than were asked.
         everything: whether it has pip, as indexes do that have everything.
+        projects: further pages that are of what it offers.
         asked: the path and the wanted range of each request.
         sent: how many bytes it sent.
     """
@@ -92,6 +93,7 @@ class Server:
     delay_s: float = 0.0
     wrong_part: bool = False
     everything: bool = False
+    projects: set[str] = field(default_factory=set)
     asked: list[tuple[str, str]] = field(default_factory=list)
     sent: int = 0
 
@@ -132,6 +134,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pages = {"/simple/toy/": told.page, "/links.html": told.links}
         if told.everything:
             pages["/simple/pip/"] = told.page
+        pages |= dict.fromkeys(told.projects, told.page)
         content = pages[self.path]() if self.path in pages else told.files.get(self.path.removeprefix("/f/"))
         part = re.fullmatch(r"bytes=(\d+)-(\d+)", wanted)
         if content is None:

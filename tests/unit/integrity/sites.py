@@ -46,6 +46,7 @@ class Index:
         sources: name → path → SHA-256 of its only source distribution's files.
         really: path → SHA-256 of what a wheel really holds.
         names: further names that somebody publishes something under.
+        versions: those of what it has. Of what has a local part there is no wheel that can be read.
         complete: whether it knows what it does not have.
     """
 
@@ -53,6 +54,7 @@ class Index:
     sources: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     really: Mapping[str, str] = field(default_factory=dict)
     names: Collection[str] = ()
+    versions: Collection[str] = ("1.0",)
     complete: bool = True
 
     def of(self, name: str, version: str, tags: Collection[str]) -> Mapping[str, str] | Unknown:
@@ -74,8 +76,8 @@ class Index:
         return self.sources.get(name, Unknown(f"no sources of {name}"))
 
     def offered(self, name: str, version: str = "") -> bool | Unknown:
-        """Whether it has anything of a name; of a version, whether that is `1.0`."""
-        if version not in ("", "1.0") and self.complete:
+        """Whether it has anything of a name, or of a version of it."""
+        if version and version not in self.versions and self.complete:
             return False
         known = name in self.wheels or name in self.sources or name in self.names
         return known if known or self.complete else Unknown("nobody knows")
@@ -92,6 +94,8 @@ def audited(
     repository: Repository | None = None,
     published: Published | None = None,
     also: Collection[str] = (),
+    network: str = "open",
+    records: Path | None = None,
 ) -> Signs:
     """Audit what is installed.
 
@@ -105,6 +109,8 @@ def audited(
         repository: what is judged; None: one that declares nothing else.
         published: the package index; None: it is not asked.
         also: further tracked files, which are in the folder already.
+        network: what the agent could reach.
+        records: the attempt's folder, in which it is on record what it reached.
     """
     files = tracked or {}
     for path, text in files.items():
@@ -114,7 +120,9 @@ def audited(
     with opened_image(
         {**VENV, **nodes}, base={**DEBIAN, **(base or {})}, python=python, tracked=files, repository=repository
     ) as (opened, snapshot):
-        task = replace(opened, tree=Tree(folder, tuple(sorted({*files, *also})), "digest"))
+        environment = replace(opened.environment, inputs={"network": network})
+        tree = Tree(folder, tuple(sorted({*files, *also})), "digest")
+        task = replace(opened, tree=tree, environment=environment, records=records)
         if published is None:
             return distributions(task, snapshot)
         return distributions(task, snapshot, published)

@@ -6,12 +6,13 @@ import hashlib
 import json
 import zipfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pytest_researchenv.model import Sign
-from pytest_researchenv.sandbox.fake import Link
+from pytest_researchenv.sandbox.fake import Folder, Link
 from tests.unit.integrity.images import DEBIAN, SITE, WORKDIR, Nodes, distribution, md5
 from tests.unit.integrity.sites import Index, audited, kinds, native, torch
 
@@ -175,15 +176,49 @@ def test_a_framework_is_the_published_one_wherever_it_came_from(tmp_path: Path) 
     ],
 )
 def test_a_build_for_other_devices_has_the_same_sources(tmp_path: Path, change: dict[str, str], *, told: bool) -> None:
-    """The index does not have it, and has another of the same version."""
+    """The index does not have its files, and has another of the same version; that no more was seen is said."""
     files = {**torch(), "torch/version.py": "__version__ = '1.0'\n", "torch/lib/libc10.so": native()}
     installed = distribution(SITE, "torch", {**files, **change}, version="1.0+cpu")
-    index = Index(wheels={"torch": hashes(files)})
+    index = Index(wheels={"torch": hashes(files)}, versions=("1.0", "1.0+cpu"))
 
     signs = audited(tmp_path, installed, tracked={"run.py": "import torch\n"}, published=index)
 
     assert kinds(signs) == ({Sign.FRAMEWORK} if told else set())
     assert list(signs.modules) == (["torch"] if told else [])
+    assert [remark[:39] for remark in signs.remarks] == ([] if told else ["only the sources of torch 1.0+cpu were "])
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "told"),
+    [
+        ("torch", "1.0+cu999", True),
+        ("torch", "1.0+rocm9.9.9", True),
+        ("torchvision", "1.0+cpu.cxx11.abi", True),
+        ("torch", "1.0.dev20250101+cu128", False),
+        ("torch", "1.0a0+gitdeadbee", False),
+        ("torch", "1.0+cu12.nv24.5", False),
+        ("triton", "1.0+cu999", False),
+    ],
+)
+def test_a_build_of_torchs_that_its_own_index_does_not_have(
+    tmp_path: Path, name: str, version: str, *, told: bool
+) -> None:
+    """It counts as missing however large it is; vendors and whoever builds it have labels of their own."""
+    files = {**torch(), "torch/lib/libc10.so": native("forged")}
+    index = Index(wheels={name: hashes(files)}, names=(name,))
+
+    signs = audited(
+        tmp_path, distribution(SITE, name, files, version), tracked={"run.py": "import torch\n"}, published=index
+    )
+
+    assert (kinds(signs) == {Sign.STUB}, "torch" in signs.modules) == (told, told)
+    assert told or signs.findings == () or name == "triton"
+    unknown = replace(index, complete=False, names=())
+    signs = audited(
+        tmp_path, distribution(SITE, name, files, version), tracked={"run.py": "import torch\n"}, published=unknown
+    )
+    assert Sign.STUB not in kinds(signs)
+    assert signs.remarks
 
 
 def test_what_is_hardly_there_is_not_what_it_says(tmp_path: Path) -> None:
@@ -440,3 +475,126 @@ def test_a_package_of_the_system_is_one_of_the_system(tmp_path: Path, copyright:
 
     assert kinds(signs) == ({Sign.STUB} if told else set())
     assert audited(tmp_path, nodes, tracked=USES, python="/usr/bin/python3").findings == ()
+
+
+@pytest.mark.parametrize(("digest", "told"), [("own", False), ("", True), ("another", True)])
+def test_a_package_of_condas_has_the_metadata_as_it_is(tmp_path: Path, digest: str, *, told: bool) -> None:
+    """A record that only names it, or has another, is no reason not to ask the index."""
+    prefix = "/opt/conda"
+    edited = distribution(f"{prefix}/lib/python3.11/site-packages", "dep", {**FILES, "dep/core.py": "B = 42\n"})
+    metadata = next(path for path in edited if path.endswith("/METADATA"))
+    digests = {"own": hashlib.sha256(edited[metadata]).hexdigest(), "": "", "another": "0" * 64}
+    interpreter = DEBIAN["/usr/bin/python3.11"]
+    assert isinstance(interpreter, bytes)
+    records = {
+        "python-3.11.2-0": [("bin/python", hashlib.sha256(interpreter).hexdigest())],
+        "dep-1.0-0": [(metadata.removeprefix(f"{prefix}/"), digests[digest])],
+    }
+    nodes: dict[str, bytes | str | Link | Folder | None] = {
+        **edited,
+        f"{prefix}/bin/python": interpreter,
+        f"{prefix}/lib/python3.11/os.py": "",
+        f"{prefix}/conda-meta/history": "",
+    }
+    for name, files in records.items():
+        paths = [{"_path": path, "sha256_in_prefix": sha} for path, sha in files]
+        nodes[f"{prefix}/conda-meta/{name}.json"] = json.dumps({"name": name, "paths_data": {"paths": paths}})
+
+    signs = audited(tmp_path, nodes, tracked=USES, python=f"{prefix}/bin/python", published=wheel(FILES))
+
+    assert kinds(signs) == ({Sign.DISTRIBUTION} if told else set())
+
+
+# --- what the proxy wrote down ----------------------------------------------------------------------------
+
+
+def got(host: str, path: str) -> list[dict[str, object]]:
+    """A request that an agent got an answer to, as the proxy writes it down."""
+    return [{"kind": "egress", "method": "GET", "host": host, "path": path, "allowed": True}]
+
+
+GIT = json.dumps({"url": "https://git.example/dep", "vcs_info": {"vcs": "git"}})
+CHECKOUT = json.dumps({"url": "file:///opt/dep", "dir_info": {}})
+
+
+@pytest.mark.parametrize(
+    ("network", "requests", "git", "checkout"),
+    [
+        ("open", [], False, False),
+        ("none", [], True, True),
+        ("allowlist", None, False, False),
+        ("allowlist", [], True, True),
+        ("allowlist", got("pypi.org", "/simple/dep/"), True, True),
+        ("allowlist", got("files.pythonhosted.org", "/packages/dep-1.0.tar.gz"), True, True),
+        ("allowlist", [{**got("git.example", "/dep/info/refs")[0], "allowed": False}], True, True),
+        ("allowlist", got("git.example", "/dep/info/refs?service=git-upload-pack"), False, False),
+        ("allowlist", got("git.example", "/page"), False, True),
+        ("allowlist", got("mirror.example", "/dep/archive/main.zip"), False, False),
+        ("allowlist", got("tunnel.example", ""), False, False),
+        ("allowlist", got("hub.example", "/api/models/x"), True, True),
+        ("allowlist", [{"kind": "egress"}, {"kind": "model"}], True, True),
+    ],
+)
+@pytest.mark.parametrize("names", [(), ("dep",)], ids=["nobodys", "published"])
+def test_where_nothing_was_fetched_from_nothing_came(
+    tmp_path: Path,
+    network: str,
+    requests: list[dict[str, object]] | None,
+    names: tuple[str, ...],
+    *,
+    git: bool,
+    checkout: bool,
+) -> None:
+    """A note of a Git host or of a checkout is anybody's to write; what the proxy wrote down is not."""
+    records = tmp_path / "records"
+    records.mkdir()
+    if requests is not None:
+        (records / "requests.jsonl").write_text("".join(json.dumps(line) + "\n" for line in requests))
+    project: Nodes = {"/opt/dep/.gitignore": "", "/opt/dep/setup.py": "", "/opt/dep/.git/HEAD": "ref: x"}
+    index = Index(names=names)
+
+    for note, told, more in ((GIT, git, {}), (CHECKOUT, checkout, project)):
+        nodes: Nodes = {
+            **distribution(SITE, "dep", FILES, "9.9"),
+            f"{SITE}/dep-9.9.dist-info/direct_url.json": note,
+            **more,
+        }
+        signs = audited(tmp_path / "tree", nodes, tracked=USES, published=index, network=network, records=records)
+        assert (Sign.STUB in kinds(signs), list(signs.modules)) == (told, ["dep"] if told else [])
+
+
+def test_what_is_the_repositorys_or_published_needs_not_be_fetched(tmp_path: Path) -> None:
+    """Nor does what the base image has."""
+    project: Nodes = {"/opt/dep/.git/HEAD": "ref: x", "/opt/dep/setup.py": ""}
+    noted = {f"{ABOUT}/direct_url.json": CHECKOUT}
+    own = {"packages/dep/__init__.py": "", "packages/dep/core.py": "", "packages/dep/more.py": ""}
+    every: Nodes = {**distribution(SITE, "dep", FILES), **noted}
+
+    def told(**options: object) -> set[Sign]:
+        return kinds(audited(tmp_path, network="none", **{"tracked": USES, "nodes": {**every, **project}, **options}))  # type: ignore[arg-type]
+
+    assert told(published=Index()) == {Sign.STUB}
+    assert told(published=Index(), nodes=every, base=project) == set()
+    assert told(published=Index(), tracked={**USES, **own}) == set()
+    assert told(published=Index(sources={"dep": hashes(FILES)})) == set()
+    assert told(published=Index(complete=False)) == set()
+
+
+@pytest.mark.parametrize(("network", "told"), [("open", False), ("none", True)])
+def test_what_is_large_and_of_no_index_was_fetched(tmp_path: Path, network: str, *, told: bool) -> None:
+    """Vendors and whoever builds torch have versions that no index has; without a clone or an archive nobody has."""
+    files = distribution(SITE, "torch", torch(), "1.0a0+gitdeadbee")
+    index = Index(names=("torch",))
+
+    signs = audited(tmp_path, files, tracked={"run.py": "import torch\n"}, published=index, network=network)
+
+    assert (kinds(signs), list(signs.modules)) == (({Sign.STUB}, ["torch"]) if told else (set(), []))
+
+
+def test_a_path_leads_to_a_project_that_was_fetched(tmp_path: Path) -> None:
+    """Or to one of the agent's own, which is a stand-in whatever lies beside it."""
+    nodes: Nodes = {f"{SITE}/dep.pth": "/opt/dep\n", "/opt/dep/dep.py": "A = 1\n", "/opt/dep/setup.py": ""}
+    nodes = {**nodes, "/opt/dep/.git/HEAD": "ref: x"}
+
+    assert kinds(audited(tmp_path, nodes, tracked=USES, network="open")) == set()
+    assert kinds(audited(tmp_path, nodes, tracked=USES, network="none")) == {Sign.STUB}

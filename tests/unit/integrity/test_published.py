@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_researchenv._packageindex import PackageIndex
-from pytest_researchenv.integrity import _distfiles, _ranges
+from pytest_researchenv.integrity import _archives, _distfiles, _ranges, labelled
 from pytest_researchenv.integrity.published import PublishedRecords, Unknown
 from tests.unit.integrity.packageindexes import HOME, NATIVE, PURE, Server, recorded, sdist, serving, sha256, wheel
 
@@ -323,10 +323,42 @@ def test_a_broken_or_too_large_sdist_is_unknown(
     tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch, content: bytes
 ) -> None:
     """A small one may unpack to any amount, in files or in their names."""
-    monkeypatch.setattr(_distfiles, "_UNPACKED_BYTES", 500_000)
+    monkeypatch.setattr(_archives, "UNPACKED_BYTES", 500_000)
     server.files = {"toy-1.0.tar.gz": content}
 
     assert "toy-1.0.tar.gz: " in why(PublishedRecords(tmp_path, index=server.index).sources_of("toy", "1.0"))
+
+
+# --- builds of torch --------------------------------------------------------------------------------------
+
+
+def test_a_build_of_torchs_is_looked_for_on_its_own_index(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where this host's pip is configured for none that has it: in the folder of its label, and among all."""
+    monkeypatch.setattr(labelled, "WHEELS", f"{server.url}/whl")
+    built = wheel({"torch/__init__.py": b"A = 1\n"}, home="torch-1.0+cpu.dist-info")
+    server.files = {"torch-1.0+cpu-py3-none-any.whl": built}
+    server.projects = {"/whl/cpu/torch/", "/whl/torch/", "/simple/pip/"}
+    records = PublishedRecords(tmp_path, index=server.index)
+
+    assert "torch/__init__.py" in known(records.of("torch", "1.0+cpu", PURE))
+    assert records.offered("torch", "1.0+cpu") is True
+    assert records.offered("torch", "1.0+cu999") is False
+    assert {path for path, _ in server.asked if "cu999" in path} == {"/whl/cu999/torch/"}
+
+
+def test_without_its_own_index_nothing_is_known_of_a_build(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And other projects and versions are not asked for there."""
+    monkeypatch.setattr(labelled, "WHEELS", "http://127.0.0.1:1/whl")
+    server.projects = {"/simple/pip/"}
+    records = PublishedRecords(tmp_path, index=server.index)
+
+    assert isinstance(records.offered("torch", "1.0+cu999"), Unknown)
+    assert records.offered("torch", "1.0+gitdeadbee") is False
+    assert records.offered("other", "1.0+cu128") is False
 
 
 # --- what is kept, and for how long is asked ---------------------------------------------------------------

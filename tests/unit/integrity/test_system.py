@@ -173,6 +173,63 @@ def test_a_library_that_hides_beside_the_systems(path: str) -> None:
     assert fields({path: EVIL}) == [path]
 
 
+def built(library: str, version: str, *, names: int = 100, **options: object) -> bytes:
+    """A library of OpenSSL or SQLite, as far as can be told."""
+    every = tuple(f"{library}_function{number}" for number in range(names))
+    text = f"\0OpenSSL {version} 1 Jan 2025\0" if library == "crypto" else f"\0{version}\0"
+    return elf(**{"names": every, "body": text.encode(), "loader": "", **options})  # type: ignore[arg-type]
+
+
+def with_extensions() -> dict[str, bytes | str | Link | Folder | None]:
+    """A base image whose standard library has modules that need libraries of their own."""
+    folder = "/usr/lib/python3.11/lib-dynload"
+    return {
+        **DEBIAN,
+        f"{folder}/_hashlib.so": elf(needed=("libcrypto.so.3", "libc.so.6"), loader=""),
+        f"{folder}/_sqlite3.so": elf(needed=("libsqlite3.so.0",), loader=""),
+        f"{folder}/_curses.so": elf(needed=("libncursesw.so.6",), loader=""),
+        f"{LIB}/libcrypto.so.3": built("crypto", "3.0.17"),
+        f"{LIB}/libsqlite3.so.0": built("sqlite3", "3.40.1"),
+        f"{LIB}/libncursesw.so.6": elf(needed=("libtinfo.so.6",), loader=""),
+        f"{LIB}/libtinfo.so.6": elf(loader=""),
+        f"{LIB}/libother.so.1": elf(loader=""),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("libcrypto.so.3", built("crypto", "3.5.1"), ""),
+        ("libcrypto.so.3", built("crypto", "3.5.1", names=70, needed=("libz.so.1", "libdl.so.2", "libc.so.6")), ""),
+        ("libsqlite3.so.0", built("sqlite3", "3.45.0", needed=("libm.so.6", "libz.so.1", "libc.so.6")), ""),
+        ("libother.so.1", EVIL, ""),
+        ("libcrypto.so.3", EVIL, ": it lacks most of what the system's has"),
+        ("libcrypto.so.3", built("crypto", "3.5.1", names=50), ": it lacks most of what the system's has"),
+        ("libcrypto.so.3", built("crypto", "3.5.1", needed=("libCrypto.so.3",)), ": it needs libCrypto.so.3"),
+        ("libcrypto.so.3", built("crypto", "3.5.1", runpath="/opt"), ": it has others loaded"),
+        ("libcrypto.so.3", built("crypto", "3.0.17"), ": it is not later than the system's"),
+        ("libcrypto.so.3", built("crypto", "3.0.9"), ": it is not later than the system's"),
+        ("libcrypto.so.3", built("crypto", "none"), ": it is not later than the system's"),
+        ("libcrypto.so.3", b"no library", ": it is no library"),
+        ("libsqlite3.so.0", built("sqlite3", "3.40.1"), ": it is not later than the system's"),
+        ("libncursesw.so.6", elf(loader=""), ""),
+        ("libtinfo.so.6", elf(loader=""), ""),
+    ],
+)
+def test_a_library_that_modules_of_the_standard_library_need(name: str, content: bytes, words: str) -> None:
+    """One of those that people build anew is later, and has all in itself; no other is built for a Python."""
+    path = f"/usr/local/lib/{name}"
+    nodes: Nodes = {path: content, "/etc/ld.so.cache": cache((name, path), (name, f"{LIB}/{name}"))}
+
+    found = signs(nodes, with_extensions())
+
+    told = bool(words) or name in ("libncursesw.so.6", "libtinfo.so.6")
+    assert [finding.field for finding in found.findings] == ([path] if told else [])
+    assert not told or found.findings[0].observed.endswith(words or "that programs load")
+    assert len(found.remarks) == (not told and name != "libother.so.1")
+    assert signs({path: content}, with_extensions()).findings == ()
+
+
 def test_endless_links_and_libraries_end() -> None:
     """Only so many are followed, and that there are more is a sign."""
     base = {**DEBIAN, **{f"{LIB}/f{number}": "x" for number in range(600)}}
