@@ -19,6 +19,7 @@ from pytest_researchenv.integrity._whereabouts import whereabouts
 from pytest_researchenv.integrity.canaries import OWN_NAMES, canaries_of
 from pytest_researchenv.integrity.protocol import Entry, Kind, Signs, Snapshot
 from pytest_researchenv.model import Finding, Sign
+from pytest_researchenv.packedlogs import open_log
 from pytest_researchenv.probes.lookup import printable
 from pytest_researchenv.probes.protocol import ProbeTask
 
@@ -107,11 +108,13 @@ def _egress(records: Path | None, remarks: list[str]) -> Iterator[Mapping[str, A
 
 
 def _lines(records: Path | None, remarks: list[str]) -> Iterator[bytes]:
-    if records is None or not (path := records / _REQUESTS).exists():
+    if records is None:
         return
     try:
-        with path.open("rb") as file:
+        with open_log(records / _REQUESTS) as file:
             yield from file
+    except FileNotFoundError:
+        return
     except OSError as error:
         remarks.append(f"{_REQUESTS} cannot be read: {error}")
 
@@ -146,7 +149,7 @@ def _held(path: Path, canaries: Collection[str], remarks: list[str]) -> set[str]
 
 def _first(path: Path, canaries: set[str]) -> str:
     search = BodySearch(sorted(canaries))
-    with path.open("rb") as file:
+    with open_log(path) as file:
         while block := file.read(_BLOCK):
             if search.feed(block):
                 break

@@ -26,6 +26,7 @@ from pytest_researchenv.model import (
     Verdict,
     judged_named,
 )
+from pytest_researchenv.packedlogs import log_place
 from pytest_researchenv.probes.claimed import shown
 from pytest_researchenv.provenance import digest_of, seal_of
 from pytest_researchenv.runs.folders import RESULT
@@ -170,7 +171,7 @@ def _environment_problems(folder: Path, key: EnvironmentKey, environment: Enviro
         if found != digest:
             yield f"{name} is not what was recorded: {'it has changed' if found else 'it is gone'}"
     for name in _RECORDED:
-        if name not in environment.records and (folder / name).exists():
+        if name not in environment.records and log_place(folder / name).exists():
             yield f"{name} was added after the environment was recorded"
     yield from _report_problems(folder / "report.json", environment)
 
