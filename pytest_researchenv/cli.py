@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from pytest_researchenv import calibrating, diagnosing, schemas
+from pytest_researchenv import calibrating, diagnosing, logs, schemas
 from pytest_researchenv.agents import listing
 from pytest_researchenv.authoring import add_commands
 from pytest_researchenv.errors import ResearchEnvError
@@ -50,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     diagnosing.add_command(commands)
     verifying.add_command(commands)
     schemas.add_command(commands)
+    logs.add_command(commands)
 
     clean = commands.add_parser("reap", help="remove what dead runs left in the container engine")
     clean.add_argument(
