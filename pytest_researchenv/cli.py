@@ -19,6 +19,7 @@ from pytest_researchenv.resolving.command import add_command
 from pytest_researchenv.sandbox.daemon import connect
 from pytest_researchenv.sandbox.labels import Owner
 from pytest_researchenv.sandbox.reaper import reap
+from pytest_researchenv.sharing import exporting, importing
 from pytest_researchenv.shell import open_shell
 from pytest_researchenv.statistics import command as statistics
 from pytest_researchenv.verifying import command as verifying
@@ -51,6 +52,8 @@ def _parser() -> argparse.ArgumentParser:
     verifying.add_command(commands)
     schemas.add_command(commands)
     logs.add_command(commands)
+    exporting.add_command(commands)
+    importing.add_command(commands)
 
     clean = commands.add_parser("reap", help="remove what dead runs left in the container engine")
     clean.add_argument(

@@ -30,6 +30,7 @@ from pytest_researchenv.packedlogs import log_place
 from pytest_researchenv.probes.claimed import shown
 from pytest_researchenv.provenance import digest_of, seal_of
 from pytest_researchenv.runs.folders import RESULT
+from pytest_researchenv.runs.origins import origin_of
 from pytest_researchenv.selfreport import parse_report
 
 
@@ -95,7 +96,7 @@ def read_records(folder: Path, key: EnvironmentKey) -> Records:
 
     environment = read("environment.json", _ENVIRONMENT, lambda record: record.seal)
     if environment:
-        altered += _environment_problems(folder, key, environment)
+        altered += _environment_problems(folder, origin_of(folder, key), environment)
     results: dict[Tier | Examination, list[TierResult]] = {}
     for name, subject in _result_files(folder):
         if isinstance(subject, Tier):

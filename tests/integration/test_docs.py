@@ -20,7 +20,9 @@ def workplace(tmp_path: Path, docker_client: DockerClient) -> Iterator[Path]:
         docker_client.images.remove(image, force=True)
 
 
-@pytest.mark.parametrize("name", ["add-your-own-repository.md", "diagnosis.md", "results.md", "verify.md"])
+@pytest.mark.parametrize(
+    "name", ["add-your-own-repository.md", "diagnosis.md", "results.md", "sharing.md", "verify.md"]
+)
 def test_a_page_does_what_it_says(name: str, workplace: Path) -> None:
     """Every fenced block of the page is a file or a session, and every session ends and prints as it shows."""
     for block in blocks_of((DOCS / name).read_text()):
