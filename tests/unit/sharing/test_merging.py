@@ -351,7 +351,8 @@ class _KilledError(BaseException):
     """A process ends here."""
 
 
-@pytest.mark.parametrize("step", range(1, 40, 3))
+# Of some 84 steps, the last ten are those in the results themselves.
+@pytest.mark.parametrize("step", [1, 40, 70, *range(74, 84)])
 def test_an_import_that_is_cut_short_is_finished_by_the_next(
     one: Machine, here: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], step: int
 ) -> None:
@@ -380,12 +381,8 @@ def test_an_import_that_is_cut_short_is_finished_by_the_next(
     with monkeypatch.context() as patch:
         for owner, name in ((os, "fsync"), (os, "link"), (Path, "rename"), (Path, "mkdir"), (merging, "put_new")):
             patch.setattr(owner, name, counting(getattr(owner, name)))
-        cut = False
-        try:
+        with pytest.raises(_KilledError):
             main(["import", str(source), "--results", str(here.results)])
-        except _KilledError:
-            cut = True
-    assert cut is (counted == step)
 
     for attempt in (here.results / "default").rglob("attempt-*"):
         if attempt.parent.name != "c":
@@ -395,7 +392,7 @@ def test_an_import_that_is_cut_short_is_finished_by_the_next(
     assert files_in(here.results) == whole
 
 
-@pytest.mark.parametrize("moment_ms", [0, 30, 60, 90, 120, 160, 200, 300])
+@pytest.mark.parametrize("moment_ms", [0, 40, 80, 120, 200, 300])
 def test_kill_9_of_an_import_leaves_whole_attempts(one: Machine, here: Machine, moment_ms: int) -> None:
     """A real process; what it unpacked beside the runs goes with the next import."""
     for name in range(8):
