@@ -147,6 +147,9 @@ def _place(coming: _Coming, number: int) -> Merged | None:
     (coming.folder / ORIGIN_FILE).unlink(missing_ok=True)
     if key != coming.origin:
         write_whole(coming.folder / ORIGIN_FILE, origin_record(coming.origin))
+    # What comes in is on the disk before it is there; of what is here already, nothing need be written.
+    for path in coming.folder.iterdir():
+        _sync(path)
     try:
         coming.folder.rename(target)
     except OSError as error:
@@ -176,6 +179,7 @@ def _complete(coming: _Coming, there: Path) -> Merged:
 
 def _add(source: Path, target: Path) -> None:
     """Put a file where none is, in one step."""
+    _sync(source)
     # Who put one there meanwhile brought the same, or the next import tells.
     with contextlib.suppress(FileExistsError):
         put_new(source, target)
@@ -224,8 +228,9 @@ def _goes_on(earlier: bytes, later: bytes) -> bool:
     return begun.get("ended") == "" and said <= _AT_THE_END
 
 
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def _sync(path: Path) -> None:
+    """Have a file, or a folder's list of names, written to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

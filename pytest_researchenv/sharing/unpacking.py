@@ -185,17 +185,15 @@ def _copy(content: IO[bytes], target: Path, sha256: str, size: int, what: str, *
             digest.update(block)
             left -= len(block)
             _write(file, block, target)
-        _write(file, b"", target, last=True)
     if left or content.read(1) or digest.hexdigest() != sha256:
         raise ConfigurationError(f"{what} is not what the export's table says: it is damaged, or was changed")
 
 
-def _write(file: IO[bytes], block: bytes, target: Path, *, last: bool = False) -> None:
+def _write(file: IO[bytes], block: bytes, target: Path) -> None:
     try:
         file.write(block)
-        if last and file.name != os.devnull:
-            file.flush()
-            os.fsync(file.fileno())
+        # A full disk is told here, and not when the file is closed.
+        file.flush()
     except OSError as error:
         raise StoreError(f"cannot write {target}: {error}") from error
 
