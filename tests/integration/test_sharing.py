@@ -38,7 +38,7 @@ def _command(ran: Ran, *arguments: object, code: int = 0) -> str:
         timeout=_LIMIT_S,
     )
     assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout + done.stderr
+    return done.stderr if code else done.stdout
 
 
 def _remove(ran: Ran, client: DockerClient) -> list[str]:
