@@ -197,6 +197,39 @@ COMMANDS: Mapping[str, Command] = {
             Example("researchenv verify default --agent codex --tier C1", "of one agent, of one tier", engine=True),
         ),
     ),
+    "logs": Command(
+        "pytest_researchenv.logs:add_command",
+        "print the logs of a run or an attempt: probes, audits, what an agent printed and asked for",
+        (
+            Example("researchenv logs", "what logs the run default has"),
+            Example("researchenv logs default --tier C1", "why C1 came to what it did, for every attempt"),
+            Example(
+                "researchenv logs researchenv-results/default/noop/my-suite/hello/attempt-001 --transcript",
+                "what an agent printed",
+            ),
+        ),
+    ),
+    "export": Command(
+        "pytest_researchenv.sharing.exporting:add_command",
+        "write a run into one archive, or an environment with its image into a folder",
+        (
+            Example("researchenv export run default -o default.tar.gz", "records and logs of a run, without images"),
+            Example("researchenv export run default -o whole.tar.gz --images", "with its frozen images", engine=True),
+            Example(
+                "researchenv export environment researchenv-results/default/noop/my-suite/hello/attempt-001 -o hello",
+                "one environment: recipe, image, records",
+                engine=True,
+            ),
+        ),
+    ),
+    "import": Command(
+        "pytest_researchenv.sharing.importing:add_command",
+        "bring exported runs and environments in; nothing is overwritten, and nothing comes in twice",
+        (
+            Example("researchenv import default.tar.gz", "a run, by its name; what is there already is left as it is"),
+            Example("researchenv import default.tar.gz --run theirs", "under another name, beside a run of yours"),
+        ),
+    ),
     "schema": Command(
         "pytest_researchenv.schemas:add_command",
         "print the JSON Schema of a record, or write those of all",

@@ -28,6 +28,7 @@ from pytest_researchenv.integrity.checks import all_checks
 from pytest_researchenv.integrity.protocol import Check
 from pytest_researchenv.lock import dataset_of
 from pytest_researchenv.model import Audit, Cause, Environment, Examination, Repository, Tier, TierResult, Verdict
+from pytest_researchenv.packedlogs import pack_log
 from pytest_researchenv.probes.protocol import Probe, ProbeTask
 from pytest_researchenv.progress import Teller
 from pytest_researchenv.provenance import digest_of, harness_identity
@@ -250,12 +251,13 @@ class Harness:
 
         def failed(message: str) -> None:
             save(Audit(TierResult(subject, Verdict.ERROR, Cause.INFRASTRUCTURE, message)))
+            pack_log(log)
 
         try:
             with attempt.log(log) as append:
                 kept = save(look(append))
             # No crash may lose a verdict that is known, and only a log that was closed is whole.
-            return put(kept)
+            kept = put(kept)
         except ResearchEnvError as error:
             failed(str(error))
             raise
@@ -264,6 +266,8 @@ class Harness:
             message = f"unexpected {type(error).__name__}: {error}; please report it"
             failed(message)
             raise InfrastructureError(message) from error
+        pack_log(log)
+        return kept
 
     def _task(
         self, log: Callable[[bytes], object], attempt: Attempt, environment: Environment, repository: Repository

@@ -13,7 +13,6 @@ import uuid
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, cast
 
 from pytest_researchenv.errors import StoreError, UnknownChangesError
 from pytest_researchenv.redaction import RedactedStream
@@ -24,6 +23,9 @@ __all__ = ["read_changes", "write_changes"]
 
 #: Most changes that are recorded; a file system of 100 GB has some 6 million files at most.
 _MOST = 10_000_000
+
+#: Bytes of a line at most: a path has 4096, each of which may be written out.
+_LONGEST = 64 * 1024
 
 _UNKNOWN = "!"
 _AT_ONCE = 500
@@ -79,7 +81,8 @@ def _stored(path: Path) -> Iterator[Change]:
     if not path.stat().st_size:
         raise EOFError("it is empty")
     with gzip.open(path, "rb") as file:
-        yield from map(_change, cast("IO[bytes]", file))
+        # No line of ours is longer; one of an archive that somebody else made may never end.
+        yield from map(_change, iter(lambda: file.readline(_LONGEST), b""))
 
 
 def _blocks(changes: Iterable[Change], most: int) -> Iterator[bytes]:

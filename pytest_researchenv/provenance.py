@@ -15,6 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from pytest_researchenv.errors import StoreError
+from pytest_researchenv.packedlogs import DamagedLogError, open_log, plain_name
 
 
 __all__ = ["BOUND", "bound_labels", "digest_of", "harness_identity", "records_in", "seal_of"]
@@ -24,6 +25,8 @@ _PACKAGE = Path(__file__).resolve().parent
 
 #: Label of a frozen image → the attempt's file whose digest it has. An image's labels are part of its id.
 BOUND = {"researchenv.report": "report.json", "researchenv.changes": "changes.jsonl.gz"}
+
+_BLOCK = 1024 * 1024
 
 #: Folders of an installed package that hold suites with their sources: data, of which every result records digests.
 _DATA = ("suites", "fixtures")
@@ -45,12 +48,20 @@ def harness_identity() -> str:
 def digest_of(path: Path) -> str:
     """Return the SHA-256 of a file as it is now, in hexadecimal; empty where there is none.
 
+    That of a packed log is the log's; one that does not unpack is `damaged`.
+
     Raises:
         StoreError: it cannot be read.
     """
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        # Not file_digest, which wants more of a file than that it can be read.
+        with open_log(path) as file:
+            digest = hashlib.sha256()
+            while block := file.read(_BLOCK):
+                digest.update(block)
+            return digest.hexdigest()
+    except DamagedLogError:
+        return "damaged"
     except FileNotFoundError:
         return ""
     except OSError as error:
@@ -63,14 +74,15 @@ def bound_labels(folder: Path) -> dict[str, str]:
 
 
 def records_in(folder: Path, *, but: str) -> dict[str, str]:
-    """Return the name of each file in an attempt's folder that is not hidden → its SHA-256.
+    """Return the name of each file in an attempt's folder that is not hidden → its SHA-256; logs as they were written.
 
     Args:
         folder: the attempt's.
         but: the one that is left out, which is to hold the digests.
     """
     files = (path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
-    return {path.name: digest_of(path) for path in sorted(files) if path.name != but}
+    names = sorted({plain_name(path.name) for path in files} - {but})
+    return {name: digest_of(folder / name) for name in names}
 
 
 def seal_of(record: Mapping[str, object]) -> str:

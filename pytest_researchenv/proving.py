@@ -33,6 +33,7 @@ from pytest_researchenv.model import (
     TierResult,
     Verdict,
 )
+from pytest_researchenv.packedlogs import log_place
 from pytest_researchenv.probes.table import PROBES
 from pytest_researchenv.progress import Teller
 from pytest_researchenv.settings import Settings
@@ -192,7 +193,7 @@ class _Prover:
         if environment.ended != ENDED_WELL:
             raise ConfigurationError(
                 f"{repository.name}: the sabotage by {sabotage.target!r} could not be carried out: its script "
-                f"{environment.ended}; see {attempt.transcript}, and correct [sabotage.{kind}], or remove "
+                f"{environment.ended}; see {log_place(attempt.transcript)}, and correct [sabotage.{kind}], or remove "
                 f"{attempt.folder} to try it again"
             )
 

@@ -25,7 +25,7 @@ from pytest_researchenv.source import tree_tar
 from pytest_researchenv.store import Attempt
 
 
-__all__ = ["changed_paths", "provision", "record_changes"]
+__all__ = ["changed_paths", "image_reference", "provision", "record_changes"]
 
 #: Bytes that are read at once.
 _BLOCK = 1 << 20
@@ -257,18 +257,19 @@ def _freeze(
         problem = f"its files have {size} bytes, sparse ones in full; at most {limits.disk_bytes} are kept"
     for _ in range(0 if problem else 2):
         try:
-            return container.freeze(_reference(attempt), labels=labels), intake
+            return container.freeze(image_reference(attempt), labels=labels), intake
         except SandboxError as error:
             # At its end: what stands before may be a path that the agent chose.
             if str(error).rstrip().endswith(_NO_SPACE):
                 raise
             problem = str(error)
     with engine.sandbox.opened(ContainerSpec(image=engine.base_image, labels=labels)) as bare:
-        image = bare.freeze(_reference(attempt), labels=labels)
+        image = bare.freeze(image_reference(attempt), labels=labels)
     return image, SelfReportIntake(report=None, problem=f"{UNFREEZABLE}: {problem}", raw=intake.raw)
 
 
-def _reference(attempt: Attempt) -> str:
+def image_reference(attempt: Attempt) -> str:
+    """Return the name that an attempt's frozen image has in the engine."""
     key = attempt.key
     # Two results folders may hold runs of the same name: neither may take the other's tag.
     place = hashlib.sha256(str(attempt.folder.resolve()).encode()).hexdigest()[:8]

@@ -15,6 +15,8 @@ from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.manifest import Manifest
 from pytest_researchenv.model import AttemptStart, Audit, Environment, SelfReport, TierResult
 from pytest_researchenv.recording.journal import Line
+from pytest_researchenv.runs.origins import Origin
+from pytest_researchenv.sharing.contents import Contents
 
 
 __all__ = ["SCHEMAS", "add_command", "schema_of"]
@@ -24,6 +26,8 @@ SCHEMAS: Mapping[str, tuple[TypeAdapter[Any], str]] = {
     "attempt": (TypeAdapter(AttemptStart), "attempt-001/attempt.json"),
     "audit": (TypeAdapter(Audit), "attempt-001/integrity-001.json"),
     "environment": (TypeAdapter(Environment), "attempt-001/environment.json"),
+    "export": (TypeAdapter(Contents), "researchenv-export.json of an export"),
+    "imported": (TypeAdapter(Origin), "attempt-001/imported.json"),
     "journal": (TypeAdapter(Line), "one line of journal-*.jsonl"),
     "manifest": (TypeAdapter(Manifest), "manifest-*.json"),
     "result": (TypeAdapter(TierResult), "attempt-001/C0-001.json to C5-001.json"),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from pytest_researchenv.sandbox.labels import LIFETIME_S, Owner, alive
 from pytest_researchenv.store import locked, write_whole
 
 
-__all__ = ["Allowance", "Spending", "spent_in"]
+__all__ = ["Allowance", "Spending", "merge_spending", "spent_in"]
 
 _FILE = ".spending.json"
 
@@ -63,6 +64,33 @@ def spent_in(folder: Path) -> float | None:
     """
     path = folder / _FILE
     return sum(entry.spent for entry in _entries(path).values()) if path.exists() else None
+
+
+def merge_spending(folder: Path, other: Path) -> None:
+    """Add what the attempts of another part of a run have spent, each of them once however often it is added.
+
+    Args:
+        folder: the run's folder.
+        other: what was written down elsewhere.
+
+    Raises:
+        InfrastructureError: one of the two cannot be read.
+    """
+    path = folder / _FILE
+    theirs = _entries(other)
+    amounts = [number for entry in theirs.values() for number in (entry.until, entry.reserved, entry.spent)]
+    if not all(isinstance(number, int | float) and math.isfinite(number) and number >= 0 for number in amounts):
+        raise InfrastructureError(f"{other.name} does not hold what attempts spent")
+    with locked(path):
+        ours = _entries(path)
+        # What one of them has as held, the other may know the end of.
+        merged = {**theirs, **{name: entry for name, entry in ours.items() if name not in theirs or not entry.reserved}}
+        if merged != ours:
+            write_whole(path, _written(merged))
+
+
+def _written(entries: Mapping[str, _Entry]) -> bytes:
+    return json.dumps({name: asdict(entry) for name, entry in entries.items()}).encode()
 
 
 def _entries(path: Path) -> dict[str, _Entry]:
@@ -172,7 +200,7 @@ class Spending:
         return _entries(self._path)
 
     def _save(self, entries: dict[str, _Entry]) -> None:
-        write_whole(self._path, json.dumps({name: asdict(entry) for name, entry in entries.items()}).encode())
+        write_whole(self._path, _written(entries))
 
 
 @dataclass(slots=True)

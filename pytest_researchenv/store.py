@@ -16,6 +16,8 @@
         C0-001.json, .log    one pair per time the tier was probed; the highest number counts
         integrity-001.json   what the audit found, likewise
 
+Logs that are complete, and requests, may be packed (`packedlogs`): `transcript.log.gz`.
+
 Every file is written whole or not at all, the moment its content is known. Nothing is overwritten. This is the one
 place where bytes enter a results folder, and so the one where secrets are taken out of them.
 """
@@ -49,6 +51,7 @@ from pytest_researchenv.model import (
     Tier,
     TierResult,
 )
+from pytest_researchenv.packedlogs import pack_log
 from pytest_researchenv.provenance import records_in, seal_of
 from pytest_researchenv.redaction import Redactor
 from pytest_researchenv.runs.folders import ATTEMPT
@@ -129,6 +132,7 @@ class Attempt:
         kept = replace(kept, records=records_in(self.folder, but=_ENVIRONMENT_FILE))
         kept = replace(kept, seal=_seal(_ENVIRONMENT, kept))
         write_whole(self.folder / _ENVIRONMENT_FILE, _ENVIRONMENT.dump_json(kept, indent=2))
+        self._pack()
         return kept
 
     def save_report(self, raw: bytes) -> None:
@@ -138,6 +142,7 @@ class Attempt:
     def save_error(self, message: str) -> None:
         """Record that the infrastructure broke."""
         self._write("error.txt", message.encode("utf-8", "backslashreplace"))
+        self._pack()
 
     def save_prompt(self, prompt: str) -> None:
         """Record what the agent was told."""
@@ -215,6 +220,11 @@ class Attempt:
     def _clean(self, text: str) -> str:
         """Escape what is no text, such as bytes of a name that are no UTF-8, and take secrets out."""
         return self.redactor().bytes(text.encode("utf-8", "backslashreplace")).decode("utf-8", "replace")
+
+    def _pack(self) -> None:
+        """Pack what was written while the agent was at work, now that nothing is added any more."""
+        pack_log(self.transcript)
+        pack_log(self.requests)
 
     def _write(self, name: str, content: bytes) -> None:
         write_whole(self.folder / name, self.redactor().bytes(content))
@@ -392,7 +402,7 @@ def _seal(adapter: TypeAdapter[_T], record: _T) -> str:
 
 
 def _number(path: Path) -> int:
-    number = path.stem.rpartition("-")[2]
+    number = path.name.partition(".")[0].rpartition("-")[2]
     return int(number) if number.isdecimal() else 0
 
 

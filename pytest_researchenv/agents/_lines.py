@@ -8,6 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
+from pytest_researchenv.packedlogs import open_log
+
 
 __all__ = ["documents", "mapping", "mappings", "number", "text", "when"]
 
@@ -24,7 +26,7 @@ def documents(source: Iterable[bytes] | Path) -> Iterator[dict[str, Any]]:
     What a tool complains of can stand before one, since both come through one channel.
     """
     if isinstance(source, Path):
-        with source.open("rb") as file:
+        with open_log(source) as file:
             yield from documents(_bounded(file))
         return
     for line in source:

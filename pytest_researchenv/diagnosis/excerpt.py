@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pytest_researchenv.errors import StoreError
+from pytest_researchenv.packedlogs import read_ends
 from pytest_researchenv.probes.evidence import TRACEBACK, plain_lines
 
 
@@ -50,16 +51,12 @@ def read_log(path: Path) -> bytes:
         StoreError: it cannot be read.
     """
     try:
-        with path.open("rb") as file:
-            head = file.read(HEAD_BYTES)
-            size = file.seek(0, 2)
-            file.seek(max(len(head), size - TAIL_BYTES))
-            tail = file.read(TAIL_BYTES)
+        ends = read_ends(path, head=HEAD_BYTES, tail=TAIL_BYTES)
     except FileNotFoundError:
         return b""
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error}") from error
-    return head + (b"\n" if size > len(head) + len(tail) else b"") + tail
+    return ends.head + (b"\n" if ends.omitted else b"") + ends.tail
 
 
 def excerpt(log: bytes) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from pytest_researchenv.diagnosis.diagnose import Diagnosis, diagnose, is_diagnosed
 from pytest_researchenv.diagnosis.excerpt import read_log
 from pytest_researchenv.model import Cause, Environment, EnvironmentKey, Tier, TierResult
+from pytest_researchenv.packedlogs import log_place
 from pytest_researchenv.store import Attempt
 
 
@@ -63,7 +64,7 @@ def diagnosed(attempts: Iterable[Attempt], *, tiers: Collection[Tier] = (), ever
             results = attempt.results(tier)
             for result in results if every else results[-1:]:
                 if diagnosis := diagnosis_of(result, environment, attempt.folder):
-                    log = _log_of(result, attempt.folder)
+                    log = log_place(_log_of(result, attempt.folder))
                     yield Diagnosed(attempt.key, attempt.folder, result, log, diagnosis)
 
 

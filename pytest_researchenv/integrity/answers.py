@@ -18,6 +18,7 @@ from pytest_researchenv.integrity.canaries import OWN_NAMES, canaries_of
 from pytest_researchenv.integrity.outside import REQUESTS, requested
 from pytest_researchenv.integrity.protocol import Entry, Kind, Signs, Snapshot
 from pytest_researchenv.model import Finding, Sign
+from pytest_researchenv.packedlogs import open_log
 from pytest_researchenv.probes.lookup import printable
 from pytest_researchenv.probes.protocol import ProbeTask
 
@@ -121,7 +122,7 @@ def _held(path: Path, canaries: Collection[str], remarks: list[str]) -> set[str]
 
 def _first(path: Path, canaries: set[str]) -> str:
     search = BodySearch(sorted(canaries))
-    with path.open("rb") as file:
+    with open_log(path) as file:
         while block := file.read(_BLOCK):
             if search.feed(block):
                 break

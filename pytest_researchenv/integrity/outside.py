@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from pytest_researchenv._packageindex import configured_index
 from pytest_researchenv.gateway.protocol import Reach
+from pytest_researchenv.packedlogs import log_place, open_log
 from pytest_researchenv.probes.protocol import ProbeTask
 
 
@@ -49,11 +50,13 @@ def requested(records: Path | None, remarks: list[str]) -> Iterator[Mapping[str,
 
 
 def _lines(records: Path | None, remarks: list[str]) -> Iterator[bytes]:
-    if records is None or not (path := records / REQUESTS).exists():
+    if records is None:
         return
     try:
-        with path.open("rb") as file:
+        with open_log(records / REQUESTS) as file:
             yield from file
+    except FileNotFoundError:
+        return
     except OSError as error:
         remarks.append(f"{REQUESTS} cannot be read: {error}")
 
@@ -91,7 +94,7 @@ def _passed(task: ProbeTask) -> tuple[list[Mapping[str, Any]], bool]:
         return [], False
     unread: list[str] = []
     every = list(requested(task.records, unread))
-    complete = not unread and len(every) <= _MOST and (task.records / REQUESTS).exists()
+    complete = not unread and len(every) <= _MOST and log_place(task.records / REQUESTS).exists()
     return [said for said in every if said["allowed"]], complete
 
 

@@ -10,6 +10,8 @@ from typing import final
 
 import pytest
 
+from pytest_researchenv.packedlogs import read_ends
+
 
 __all__ = ["LOG", "Entry", "Finishing", "Outcome", "excerpt_of", "plain"]
 
@@ -71,16 +73,14 @@ def plain(text: object) -> str:
 def excerpt_of(path: Path, *, most: int = _MOST) -> str:
     """Return the end of a log in whole lines; empty where there is none."""
     try:
-        with path.open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - most))
-            text = file.read(most).decode("utf-8", "replace")
+        ends = read_ends(path, head=0, tail=most)
     except OSError:
         return ""
-    if size <= most:
+    text = ends.tail.decode("utf-8", "replace")
+    if not ends.omitted:
         return text
     _, _, whole = text.partition("\n")
-    return f"[... {size - most} bytes before it ...]\n{whole or text}"
+    return f"[... {ends.omitted} bytes before it ...]\n{whole or text}"
 
 
 def _end(text: str, most: int = _MOST) -> str:

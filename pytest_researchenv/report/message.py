@@ -7,6 +7,8 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_researchenv.packedlogs import log_place
+
 
 if TYPE_CHECKING:
     from pytest_researchenv.harness import Judged
@@ -26,7 +28,7 @@ def failure_message(judged: Judged) -> str:
         lines.append(f"  > {_printable(result.decisive)}")
     lines += _diagnosis(judged)
     if judged.folder:
-        lines.append(f"  log:   {_short(judged.folder / result.log)}")
+        lines.append(f"  log:   {_short(log_place(judged.folder / result.log))}")
         lines.append(f"  shell: researchenv shell {shlex.quote(_short(judged.folder))}")
     return "\n".join(lines)
 

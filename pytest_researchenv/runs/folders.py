@@ -14,8 +14,8 @@ from pytest_researchenv.model import EnvironmentKey, Examination, Tier
 
 __all__ = ["ATTEMPT", "RESULT", "AttemptFolder", "attempt_folders"]
 
-#: How a file of a result is named: what was judged, the number of the time, JSON or log.
-RESULT = re.compile(rf"({'|'.join((*Tier, *Examination))})-(\d{{3,}})\.(json|log)")
+#: How a file of a result is named: what was judged, the number of the time, JSON or log, packed or not.
+RESULT = re.compile(rf"({'|'.join((*Tier, *Examination))})-(\d{{3,}})\.(json|log|log\.gz)")
 
 #: How an attempt's folder is named.
 ATTEMPT = re.compile(r"attempt-(\d{3,})")

@@ -13,6 +13,7 @@ from pytest_researchenv.errors import ConfigurationError, StoreError
 from pytest_researchenv.model import Environment, EnvironmentKey, Examination, Tier, TierResult
 from pytest_researchenv.provenance import BOUND
 from pytest_researchenv.runs.folders import attempt_folders
+from pytest_researchenv.runs.origins import origin_of
 from pytest_researchenv.sandbox.protocol import Image, Sandbox
 from pytest_researchenv.store import Attempt
 from pytest_researchenv.verifying.records import Records, read_records
@@ -119,6 +120,8 @@ def verified(
         image = sandbox.find_image(environment.image) if sandbox else None
         altered = _image_problems(sandbox, environment, image) if sandbox and image else ()
         remarks = tuple(_missing(sandbox, environment, image)) if sandbox else (_NO_ENGINE,)
+        if (origin := origin_of(attempt.folder, attempt.key)) != attempt.key:
+            remarks = (f"it was imported, and is {origin} where it was made", *remarks)
         verdicts: tuple[Rejudged, ...] = ()
         if rejudging:
             stored = _newest(records, chosen)

@@ -26,9 +26,11 @@ from pytest_researchenv.model import (
     Verdict,
     judged_named,
 )
+from pytest_researchenv.packedlogs import log_place
 from pytest_researchenv.probes.claimed import shown
 from pytest_researchenv.provenance import digest_of, seal_of
 from pytest_researchenv.runs.folders import RESULT
+from pytest_researchenv.runs.origins import origin_of
 from pytest_researchenv.selfreport import parse_report
 
 
@@ -94,7 +96,7 @@ def read_records(folder: Path, key: EnvironmentKey) -> Records:
 
     environment = read("environment.json", _ENVIRONMENT, lambda record: record.seal)
     if environment:
-        altered += _environment_problems(folder, key, environment)
+        altered += _environment_problems(folder, origin_of(folder, key), environment)
     results: dict[Tier | Examination, list[TierResult]] = {}
     for name, subject in _result_files(folder):
         if isinstance(subject, Tier):
@@ -170,7 +172,7 @@ def _environment_problems(folder: Path, key: EnvironmentKey, environment: Enviro
         if found != digest:
             yield f"{name} is not what was recorded: {'it has changed' if found else 'it is gone'}"
     for name in _RECORDED:
-        if name not in environment.records and (folder / name).exists():
+        if name not in environment.records and log_place(folder / name).exists():
             yield f"{name} was added after the environment was recorded"
     yield from _report_problems(folder / "report.json", environment)
 

@@ -21,7 +21,8 @@ def workplace(tmp_path: Path, docker_client: DockerClient) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize(
-    "name", ["add-your-own-repository.md", "commands.md", "diagnosis.md", "results.md", "verify.md"]
+    "name",
+    ["add-your-own-repository.md", "commands.md", "diagnosis.md", "results.md", "sharing.md", "verify.md"],
 )
 def test_a_page_does_what_it_says(name: str, workplace: Path) -> None:
     """Every fenced block of the page is a file or a session, and every session ends and prints as it shows."""

@@ -13,6 +13,7 @@ import pytest
 
 from pytest_researchenv import provenance
 from pytest_researchenv.model import Examination, Tier, TierResult, Verdict
+from pytest_researchenv.packedlogs import open_log
 from pytest_researchenv.provenance import digest_of, harness_identity, records_in, seal_of
 from pytest_researchenv.store import Attempt
 from tests.unit.test_harness import Lab
@@ -108,7 +109,8 @@ def test_a_log_is_digested_as_it_is_in_the_end(lab: Lab) -> None:
     lab.probe.judge = loud  # type: ignore[method-assign] # one test's own probe
     result, folder = _probed(lab)
 
-    assert (folder / result.log).stat().st_size > 32 * 2**20
+    with open_log(folder / result.log) as file:
+        assert len(file.read()) > 32 * 2**20
     assert result.log_digest == digest_of(folder / result.log)
 
 

@@ -6,15 +6,11 @@ is long an excerpt is read.
 
 from __future__ import annotations
 
-import gzip
-import os
 import re
-import zlib
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from io import FileIO
 from pathlib import Path
 
+from pytest_researchenv.packedlogs import read_ends
 from pytest_researchenv.probes.lookup import escaped
 
 
@@ -22,9 +18,6 @@ __all__ = ["Excerpt", "cut", "read_excerpt", "visible", "without_terminal"]
 
 #: Of a longer log, how many bytes of its beginning and of its end are shown.
 HEAD_BYTES, TAIL_BYTES = 2 * 1024, 14 * 1024
-
-#: How many bytes of a compressed log are unpacked at most to find its end.
-_UNPACKED_BYTES = 256 * 1024**2
 
 #: Control, format and surrogate characters, and separators that are seen as nothing; not tab and line feed. Among them
 #: are those that turn the direction of writing (CVE-2021-42574).
@@ -73,47 +66,15 @@ class Excerpt:
 
 
 def read_excerpt(path: Path) -> Excerpt | None:
-    """Read the ends of a log, compressed or not; None where there is none that can be read."""
+    """Read the ends of a log; None where there is none that can be read."""
     try:
-        with path.open("rb", buffering=0) as file:
-            return _of_file(file)
-    except FileNotFoundError:
-        return _of_packed(path.with_name(f"{path.name}.gz"))
+        ends = read_ends(path, head=HEAD_BYTES, tail=TAIL_BYTES)
     # Also what a name raises that is none.
     except (OSError, ValueError):
         return None
-
-
-def _of_file(file: FileIO) -> Excerpt:
-    size = os.fstat(file.fileno()).st_size
-    if size <= HEAD_BYTES + TAIL_BYTES:
-        return Excerpt(_text(file.read(HEAD_BYTES + TAIL_BYTES)))
-    head = file.read(HEAD_BYTES)
-    file.seek(size - TAIL_BYTES)
-    return _joined(head, file.read(TAIL_BYTES), size)
-
-
-def _of_packed(path: Path) -> Excerpt | None:
-    try:
-        with gzip.open(path) as file:
-            head = file.read(HEAD_BYTES)
-            size, tail = len(head), b""
-            for chunk in _chunks(file.read):
-                size += len(chunk)
-                tail = (tail + chunk)[-TAIL_BYTES:]
-    # Also what a damaged archive raises.
-    except (OSError, EOFError, zlib.error):
-        return None
-    if size <= HEAD_BYTES + TAIL_BYTES:
-        return Excerpt(_text(head + tail))
-    return _joined(head, tail, size)
-
-
-def _chunks(read: Callable[[int], bytes]) -> Iterator[bytes]:
-    left = _UNPACKED_BYTES
-    while left > 0 and (chunk := read(min(left, 1024**2))):
-        left -= len(chunk)
-        yield chunk
+    if not ends.omitted:
+        return Excerpt(_text(ends.head + ends.tail))
+    return _joined(ends.head, ends.tail, ends.size)
 
 
 def _joined(head: bytes, tail: bytes, size: int) -> Excerpt:

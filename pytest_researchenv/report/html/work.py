@@ -13,7 +13,7 @@ from pytest_researchenv.report.html.text import cut, without_terminal
 from pytest_researchenv.report.html.words import amount, duration, size
 
 
-__all__ = ["read_work"]
+__all__ = ["read_work", "shell_command"]
 
 #: Larger trajectories are not read.
 _MOST_BYTES = 16 * 1024**2
@@ -94,11 +94,18 @@ def _calls(step: Mapping[str, Any]) -> Iterator[Call]:
 
 
 def _command(arguments: object) -> tuple[bool, str]:
+    if (found := shell_command(arguments)) is not None:
+        return True, cut(found, _COMMAND)
+    return False, cut(json.dumps(arguments, ensure_ascii=False, indent=1), _COMMAND)
+
+
+def shell_command(arguments: object) -> str | None:
+    """Return the shell's command among the arguments of a call; None where there is none."""
     if isinstance(arguments, dict):
         for name in _SHELL:
             if isinstance(found := arguments.get(name), str):
-                return True, cut(found, _COMMAND)
-    return False, cut(json.dumps(arguments, ensure_ascii=False, indent=1), _COMMAND)
+                return found
+    return None
 
 
 def _mappings(found: object) -> Iterable[Mapping[str, Any]]:

@@ -238,9 +238,11 @@ def test_what_cannot_be_encoded_is_written_out(place: Path) -> None:
 @EVERY
 def test_every_command_that_says_anything_has_json(name: str) -> None:
     """One option, the same everywhere."""
-    options = {option for action in parser(name)._actions for option in action.option_strings}
-
-    assert ("--json" in options) is (name not in WITHOUT_JSON)
+    kinds = [action for action in parser(name)._actions if isinstance(action, argparse._SubParsersAction)]
+    parsers = [one for kind in kinds for one in kind.choices.values()] or [parser(name)]
+    for one in parsers:
+        options = {option for action in one._actions for option in action.option_strings}
+        assert ("--json" in options) is (name not in WITHOUT_JSON)
 
 
 def documented() -> dict[str, set[str]]:

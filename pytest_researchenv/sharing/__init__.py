@@ -1,0 +1,1 @@
+"""Runs and environments that leave one machine and come to another."""
