@@ -22,6 +22,7 @@ from pytest_researchenv.sandbox.reaper import reap
 from pytest_researchenv.shell import open_shell
 from pytest_researchenv.statistics import command as statistics
 from pytest_researchenv.verifying import command as verifying
+from pytest_researchenv.watching import command as watching
 
 
 __all__ = ["main"]
@@ -49,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     reporting.add_command(commands)
     diagnosing.add_command(commands)
     verifying.add_command(commands)
+    watching.add_command(commands)
     schemas.add_command(commands)
 
     clean = commands.add_parser("reap", help="remove what dead runs left in the container engine")

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.model import AttemptStart, Audit, Environment, SelfReport, TierResult
+from pytest_researchenv.recording.activity import ActivityLine
 from pytest_researchenv.recording.journal import Line
 from pytest_researchenv.recording.manifest import Manifest
 
@@ -20,6 +21,7 @@ __all__ = ["SCHEMAS", "add_command", "schema_of"]
 
 #: Name of a schema → what it describes, and where such records are.
 SCHEMAS: Mapping[str, tuple[TypeAdapter[Any], str]] = {
+    "activity": (TypeAdapter(ActivityLine), "one line of activity-*.jsonl"),
     "attempt": (TypeAdapter(AttemptStart), "attempt-001/attempt.json"),
     "audit": (TypeAdapter(Audit), "attempt-001/integrity-001.json"),
     "environment": (TypeAdapter(Environment), "attempt-001/environment.json"),

@@ -20,7 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from pytest_researchenv._git import read_git
 from pytest_researchenv.errors import SourceError, StoreError
@@ -31,7 +31,17 @@ from pytest_researchenv.sandbox.labels import Owner
 from pytest_researchenv.store import write_whole
 
 
-__all__ = ["GitState", "Host", "Manifest", "begun", "ended", "git_state", "save_manifest", "without_secrets"]
+__all__ = [
+    "GitState",
+    "Host",
+    "Manifest",
+    "begun",
+    "ended",
+    "git_state",
+    "read_manifest",
+    "save_manifest",
+    "without_secrets",
+]
 
 #: Names of options and variables whose values are nobody's business.
 _SECRET_NAME = re.compile(r"(?i)key|token|secret|passw|credential")
@@ -190,6 +200,14 @@ def save_manifest(folder: Path, manifest: Manifest) -> Path:
     sealed = replace(manifest, seal=seal_of(json.loads(_MANIFEST.dump_json(manifest))))
     write_whole(path, _MANIFEST.dump_json(sealed, indent=2))
     return path
+
+
+def read_manifest(path: Path) -> Manifest | None:
+    """Return a session's record; None where there is none that can be read."""
+    try:
+        return _MANIFEST.validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        return None
 
 
 def git_state(folder: Path) -> GitState | None:
