@@ -148,7 +148,8 @@ class WatchedRun:
         events += self._attempts()
         events += self._cost(now)
         events.sort(key=lambda event: event.at)
-        settled = len(events) if self.over else sum(event.at <= now - hold_s for event in events)
+        held = hold_s and not self.over
+        settled = sum(event.at <= now - hold_s for event in events) if held else len(events)
         self._held = events[settled:]
         return events[:settled]
 
