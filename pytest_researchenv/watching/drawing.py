@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
 from rich.console import Group, RenderableType
@@ -33,8 +33,6 @@ _NEARLY = 0.9
 #: Characters of a name that are looked at; rows are cut to the width of their columns.
 _NAME = 120
 
-_CLOSE = "q or Ctrl-C closes this view; the run goes on"
-
 
 def drawn(
     picture: Picture, *, width: int, height: int | None = None, place: str = "", ascii_only: bool = False
@@ -62,7 +60,7 @@ def drawn(
     parts += _output(picture, width, lines, rule="-" if ascii_only else "─")
     if height is not None:
         parts += [Text("")] * (height - 1 - len(head) - used - _height_of_output(picture, lines))
-        parts.append(_line(_CLOSE, "dim"))
+        parts.append(_line(_closing(picture, width), "dim"))
     return Group(*parts)
 
 
@@ -81,8 +79,15 @@ def _head(picture: Picture, width: int, place: str, bars: str) -> Iterator[Text]
         yield _session(session, picture.now, width)
     if picture.others:
         yield _line(f"{picture.others} other session{'s are' if picture.others > 1 else ' is'} over", "dim")
-    yield _counts(picture)
-    yield _progress(picture, width, bars)
+    if width >= _ONE_LINE:
+        counts = _judged(picture).append(" | ").append_text(_beside(picture))
+        progress = _progress(picture, width, bars)
+        yield _fitted(counts)
+        yield _fitted(progress.append(", ").append_text(money) if (money := _money(picture)) else progress)
+        return
+    yield from map(_fitted, (_judged(picture), _beside(picture), _progress(picture, width, bars)))
+    if money := _money(picture):
+        yield _fitted(money)
 
 
 def _session(session: SessionLine, now: float, width: int) -> Text:
@@ -104,38 +109,59 @@ def _session(session: SessionLine, now: float, width: int) -> Text:
     return _fitted(Text.assemble(f"{name}{begun}", state))
 
 
-def _counts(picture: Picture) -> Text:
-    counts: Mapping[Outcome, int] = picture.counts or {}
-    done = sum(counts.values())
+def _judged(picture: Picture) -> Text:
+    done = sum((picture.counts or {}).values())
     text = Text(f"{done} of {picture.tests} tests: " if picture.tests else f"{done} tests: ")
-    for outcome in Outcome:
-        number = counts.get(outcome, 0)
-        # Errors and skips are no part of what was judged: a bar stands before them.
-        between = {Outcome.PASSED: "", Outcome.ERROR: " | "}.get(outcome, ", ")
-        text.append(between)
-        word = "errors" if outcome is Outcome.ERROR and number != 1 else str(outcome)
-        text.append(f"{number} {word}", _STYLES[outcome] if number else "dim")
+    return text.append_text(_numbers(picture, (Outcome.PASSED, Outcome.FAILED)))
+
+
+def _beside(picture: Picture) -> Text:
+    """Errors and skips are no part of what was judged."""
+    text = _numbers(picture, (Outcome.ERROR, Outcome.SKIPPED))
     if picture.dead:
         text.append(f" | {picture.dead} worker{'' if picture.dead == 1 else 's'} died", "bold red")
-    return _fitted(text)
+    return text
+
+
+def _numbers(picture: Picture, outcomes: Iterable[Outcome]) -> Text:
+    counts: Mapping[Outcome, int] = picture.counts or {}
+    parts = []
+    for outcome in outcomes:
+        number = counts.get(outcome, 0)
+        word = "errors" if outcome is Outcome.ERROR and number != 1 else str(outcome)
+        parts.append(Text(f"{number} {word}", _STYLES[outcome] if number else "dim"))
+    return Text(", ").join(parts)
 
 
 def _progress(picture: Picture, width: int, bars: str) -> Text:
     done = sum((picture.counts or {}).values())
     share = min(1.0, done / picture.tests) if picture.tests else 0.0
-    columns = max(8, min(40, width // 3))
-    text = _bar(share, columns, bars, "cyan")
+    text = _bar(share, max(8, min(40, width // 4)), bars, "cyan")
     text.append(f" {100 * share:.0f}%")
     if picture.remaining_s is not None:
         end = datetime.fromtimestamp(picture.now + picture.remaining_s).astimezone()
-        at = f" ({end:%m-%d %H:%M})" if width >= _ONE_LINE else ""
+        at = f" ({end:%m-%d %H:%M})" if width >= _WIDE else ""
         text.append(f", about {duration(picture.remaining_s)} left{at}")
-    elif any(session.life is Life.AT_WORK for session in picture.sessions):
-        text.append(", time left not known yet")
-    if picture.spent_usd is not None or picture.limit_usd is not None:
-        of = f" of ${picture.limit_usd:.2f}" if picture.limit_usd is not None else ""
-        text.append(f", ${picture.spent_usd or 0.0:.2f}{of}", "bold")
-    return _fitted(text)
+    elif _goes_on(picture):
+        text.append(", time left not known yet" if width >= _ONE_LINE else ", time left: ?")
+    return text
+
+
+def _money(picture: Picture) -> Text | None:
+    if picture.spent_usd is None and picture.limit_usd is None:
+        return None
+    of = f" of ${picture.limit_usd:.2f}" if picture.limit_usd is not None else ""
+    return Text(f"${picture.spent_usd or 0.0:.2f}{of} spent", "bold")
+
+
+def _closing(picture: Picture, width: int) -> str:
+    if width < _ONE_LINE:
+        return "q closes this view"
+    return f"q or Ctrl-C closes this view{'; the run goes on' if _goes_on(picture) else ''}"
+
+
+def _goes_on(picture: Picture) -> bool:
+    return any(session.life in {Life.AT_WORK, Life.SILENT} for session in picture.sessions)
 
 
 # --- What each worker does --------------------------------------------------------------------------------

@@ -185,8 +185,7 @@ class WatchedSession:
             elif isinstance(said, Began):
                 self._begins(said)
             elif isinstance(said, Finished):
-                self._finishes(said.entry)
-                yield _verdict(said.entry)
+                yield _verdict(said.entry, self._finishes(said.entry))
 
     def _begins(self, began: Began) -> None:
         self.running[began.worker] = began
@@ -195,16 +194,18 @@ class WatchedSession:
             self.work.setdefault(group, Work(began.at, began.worker))
             self.touched.add(group)
 
-    def _finishes(self, entry: Entry) -> None:
+    def _finishes(self, entry: Entry) -> Began | None:
         self.outcomes[entry.test] = entry.outcome
+        found = None
         for worker, began in list(self.running.items()):
             if began.test == entry.test:
-                del self.running[worker]
+                found = self.running.pop(worker)
                 group = Group(began.agent, began.repository, began.trial)
                 if work := self.work.get(group):
                     work.seconds += entry.duration_s
                     work.tests += 1
                     self.touched.add(group)
+        return found
 
     def _phases(self) -> Iterator[Event]:
         for path in activity_files(self._folder, self.id):
@@ -263,8 +264,12 @@ class WatchedSession:
         return written if 0 <= written - ended <= 2 else ended  # noqa: PLR2004 - as little as a record's writing takes
 
 
-def _verdict(entry: Entry) -> Event:
-    facts = {name.removeprefix(PREFIX): value for name, value in entry.properties if name.startswith(PREFIX)}
+def _verdict(entry: Entry, began: Began | None) -> Event:
+    facts: dict[str, str] = {}
+    if began and began.subject:
+        # All that is known of a test whose process died.
+        facts |= {"agent": began.agent, "key": began.repository, "tier": began.subject, "trial": str(began.trial)}
+    facts |= {name.removeprefix(PREFIX): value for name, value in entry.properties if name.startswith(PREFIX)}
     told: dict[str, object] = {
         "test": entry.test,
         "verdict": str(entry.outcome),
@@ -276,9 +281,11 @@ def _verdict(entry: Entry) -> Event:
 
 
 def _verdict_words(entry: Entry, facts: Mapping[str, str]) -> str:
-    trial = facts.get("trial", "1")
-    about = f"{facts['agent']} {facts['key']}{f'-{trial}' if trial != '1' else ''} {facts['tier']}"
-    words = f"{about if 'tier' in facts else entry.test} {entry.outcome}"
+    about = entry.test
+    if all(name in facts for name in ("agent", "key", "tier")):
+        trial = facts.get("trial", "1")
+        about = f"{facts['agent']} {facts['key']}{f'-{trial}' if trial != '1' else ''} {facts['tier']}"
+    words = f"{about} {entry.outcome}"
     if entry.outcome is Outcome.PASSED:
         return words
     causes = [facts.get(name, "") for name in ("diagnosis", "cause")]

@@ -11,7 +11,8 @@ import pytest
 
 from pytest_researchenv.cli import main
 from pytest_researchenv.recording.activity import Closed, Working
-from pytest_researchenv.recording.entry import Outcome
+from pytest_researchenv.recording.entry import Entry, Outcome
+from pytest_researchenv.recording.journal import Finished
 from pytest_researchenv.watching.events import Event, Kind, duration, json_line, plain_line
 from pytest_researchenv.watching.watched import WatchedRun
 from tests.unit.watching.made import NOW, MadeRun, dead_process
@@ -104,6 +105,20 @@ def test_errors_and_skips_say_why(made: MadeRun) -> None:
         "verdict: codex mine/a C2 failed: missing package: r",
         "verdict: codex mine/a C3 failed: non-zero exit: r",
     ]
+
+
+def test_a_test_without_properties_is_told(made: MadeRun) -> None:
+    """One whose process died has none, and neither has one that is none of a suite."""
+    run = WatchedRun(made.folder)
+    run.look()
+    test = made.began("a", "C0", worker="gw0")
+    made.journal.append(Finished(Entry(test, Outcome.FAILED, NOW, 0.0, "worker 'gw0' crashed", crashed=True)))
+    made.journal.append(Finished(Entry("test_x.py::test_x", Outcome.PASSED, NOW, 0.0)))
+
+    assert set(_told(run)) == {
+        "verdict: codex mine/a C0 failed: worker 'gw0' crashed",
+        "verdict: test_x.py::test_x passed",
+    }
 
 
 def test_money_is_told_when_it_changes(made: MadeRun) -> None:
