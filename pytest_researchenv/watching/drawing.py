@@ -174,12 +174,12 @@ def _table(rows: tuple[Row, ...], width: int, bars: str) -> Iterator[RenderableT
         for row in rows:
             yield from _two_lines(row)
         return
-    table = Table(box=None, expand=True, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold underline")
+    table = Table(box=None, expand=True, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
     names = any(row.worker for row in rows)
     if names:
         table.add_column("worker", no_wrap=True, min_width=6)
     table.add_column("agent", no_wrap=True, ratio=3)
-    table.add_column("repository", no_wrap=True, ratio=4)
+    table.add_column("repository", no_wrap=True, ratio=5)
     table.add_column("phase", no_wrap=True, ratio=5)
     if width >= _WIDE:
         table.add_column("", no_wrap=True, width=_BAR)
