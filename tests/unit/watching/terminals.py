@@ -85,6 +85,13 @@ class Terminal:
             assert self.process.poll() is None, self.raw[-3000:]
             self.read(0.2)
 
+    def await_size(self, rows: int, columns: int) -> None:
+        """Wait until what is shown fits such a terminal, and fills it."""
+        deadline = time.monotonic() + _DEADLINE_S
+        while not ((last := self.frames()[-1]) and self.widths(last) <= columns and len(self.lines(last)) == rows):
+            assert time.monotonic() < deadline, last
+            self.read(0.2)
+
     def frames(self) -> list[str]:
         """Every picture that was drawn."""
         return self.raw.split(_HOME)[2:]

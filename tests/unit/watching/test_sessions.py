@@ -71,7 +71,7 @@ def test_a_session_with_workers_is_told_in_full(tmp_path: Path) -> None:
     printed, said = watching.communicate(timeout=DEADLINE_S)
 
     assert watching.returncode == 0
-    assert said == f"researchenv: waiting for a session in {'researchenv-results/default'}\n"
+    assert said == "researchenv: waiting for a session in researchenv-results/default\n"
     events = _events(printed)
     times = [event["at"] for event in events]
     assert times == sorted(times)
@@ -134,7 +134,7 @@ def test_a_session_that_is_killed_is_told(tmp_path: Path, workers: list[str]) ->
         session.kill()
         killed = time.monotonic()
         rest, _ = watching.communicate(timeout=DEADLINE_S)
-        assert time.monotonic() - killed < 30
+        assert time.monotonic() - killed < 60
 
     assert watching.returncode == 1
     events = before + _events(rest)
