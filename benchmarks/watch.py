@@ -21,12 +21,13 @@ from pydantic import TypeAdapter
 from rich.console import Console
 
 from benchmarks.reading import environment
+from pytest_researchenv.manifest import Host, Manifest
 from pytest_researchenv.model import Environment, EnvironmentKey, Examination, Tier
 from pytest_researchenv.progress import Phase
 from pytest_researchenv.recording.activity import ActivityLine, ActivityWriter, Opened, Working
 from pytest_researchenv.recording.entry import Entry, Outcome
 from pytest_researchenv.recording.journal import Began, Collected, Finished, Line
-from pytest_researchenv.recording.manifest import Host, Manifest, save_manifest
+from pytest_researchenv.recording.manifest import save_manifest
 from pytest_researchenv.sandbox.labels import Owner
 from pytest_researchenv.watching.drawing import drawn
 from pytest_researchenv.watching.watched import WatchedRun

@@ -11,10 +11,10 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from pytest_researchenv.errors import ConfigurationError
+from pytest_researchenv.manifest import Manifest
 from pytest_researchenv.model import AttemptStart, Audit, Environment, SelfReport, TierResult
 from pytest_researchenv.recording.activity import ActivityLine
 from pytest_researchenv.recording.journal import Line
-from pytest_researchenv.recording.manifest import Manifest
 
 
 __all__ = ["SCHEMAS", "add_command", "schema_of"]

@@ -1,7 +1,7 @@
 """Runs, attempts and results on disk.
 
     <results>/<run>/
-        manifest-*.json      what each session was: see `recording.manifest`
+        manifest-*.json      what each session was: see `manifest`
         journal-*.jsonl      what happened in it: see `recording.journal`
         activity-*.jsonl     what each of its processes is doing: see `recording.activity`
     <results>/<run>/<agent>/<suite>/<repository>/attempt-001/

@@ -18,11 +18,12 @@ from typing import Annotated, BinaryIO, Literal, final
 from pydantic import Field, TypeAdapter, ValidationError
 
 from pytest_researchenv.errors import StoreError
+from pytest_researchenv.manifest import EngineFacts
 from pytest_researchenv.recording.entry import Entry
 from pytest_researchenv.store import locked
 
 
-__all__ = ["Began", "Collected", "EngineFacts", "Finished", "Journal", "Line", "journals_in", "read_line"]
+__all__ = ["Began", "Collected", "Finished", "Journal", "Line", "journals_in", "read_line"]
 
 _log = logging.getLogger(__name__)
 
@@ -41,33 +42,6 @@ class Collected:
     tests: int
     suites: dict[str, str]
     kind: Literal["collected"] = "collected"
-    schema: Literal[1] = 1
-
-
-@dataclass(frozen=True, slots=True)
-class EngineFacts:
-    """A process has made the container engine ready.
-
-    Attributes:
-        engine: name and version of the container engine.
-        base_image: id of the image that agents start from.
-        accelerator: what C2 to C4 run on.
-        devices: product name of each accelerator.
-        driver: version of the accelerators' driver.
-        cuda: highest CUDA version that the driver supports.
-        reason: why there are no accelerators.
-        worker: the process; empty where there is one.
-    """
-
-    engine: str
-    base_image: str
-    accelerator: str
-    devices: tuple[str, ...]
-    driver: str
-    cuda: str
-    reason: str
-    worker: str = ""
-    kind: Literal["engine"] = "engine"
     schema: Literal[1] = 1
 
 

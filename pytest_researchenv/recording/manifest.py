@@ -1,10 +1,4 @@
-"""What a session was: one record for each, which no other session touches.
-
-    <results>/<run>/manifest-<session>.json
-
-It is written before the first test, without an end, and once more in the end. One without an end is of a session that
-goes on, or was killed.
-"""
+"""How a session's manifest comes about: it is written before the first test, and once more in the end."""
 
 from __future__ import annotations
 
@@ -14,114 +8,27 @@ import platform
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
 
 from pytest_researchenv._git import read_git
 from pytest_researchenv.errors import SourceError, StoreError
+from pytest_researchenv.manifest import EngineFacts, GitState, Host, Manifest
 from pytest_researchenv.provenance import harness_identity, seal_of
 from pytest_researchenv.recording.entry import plain
-from pytest_researchenv.recording.journal import Collected, EngineFacts, Finished, Journal
+from pytest_researchenv.recording.journal import Collected, Finished, Journal
 from pytest_researchenv.sandbox.labels import Owner
 from pytest_researchenv.store import write_whole
 
 
-__all__ = [
-    "GitState",
-    "Host",
-    "Manifest",
-    "begun",
-    "ended",
-    "git_state",
-    "read_manifest",
-    "save_manifest",
-    "without_secrets",
-]
+__all__ = ["begun", "ended", "git_state", "read_manifest", "save_manifest", "without_secrets"]
 
 #: Names of options and variables whose values are nobody's business.
 _SECRET_NAME = re.compile(r"(?i)key|token|secret|passw|credential")
-
-
-@dataclass(frozen=True, slots=True)
-class Host:
-    """The machine that pytest ran on.
-
-    Attributes:
-        id: digest of the machine's identity, the same for all its sessions; not its name.
-        system: kind and release of the operating system.
-        machine: architecture of the processors.
-        cpus: how many there are.
-        memory_bytes: main memory.
-    """
-
-    id: str
-    system: str
-    machine: str
-    cpus: int
-    memory_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class GitState:
-    """The state of the repository that pytest was started in.
-
-    Attributes:
-        commit: full hash.
-        changed: how many paths differ from it, untracked ones included.
-    """
-
-    commit: str
-    changed: int
-
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """What a session was.
-
-    Attributes:
-        session: its id, which begins with its time.
-        run: name of the run.
-        command: the command line, without secrets.
-        started: UTC, ISO 8601.
-        agents: names of the chosen agents.
-        harness: version of this package, and a digest of its code.
-        python: version of the interpreter.
-        versions: distribution → version: what this package needs, and every pytest plugin that was active.
-        host: the machine.
-        git: the state of the repository that pytest was started in; None where it was in none.
-        ended: UTC, ISO 8601; empty while the session goes on, and for ever where it was killed.
-        exit_status: pytest's exit code; None likewise.
-        suites: name → digest of each suite.
-        tests: how many tests were selected.
-        outcomes: what tests came to → how many.
-        engines: what each process had of the container engine, accelerators included.
-        schema: version of this record's schema.
-        seal: what tells an edited record: `provenance.seal_of` it.
-    """
-
-    session: str
-    run: str
-    command: tuple[str, ...]
-    started: str
-    agents: tuple[str, ...]
-    harness: str
-    python: str
-    versions: dict[str, str]
-    host: Host
-    git: GitState | None
-    ended: str = ""
-    exit_status: int | None = None
-    suites: dict[str, str] = field(default_factory=dict)
-    tests: int = 0
-    outcomes: dict[str, int] = field(default_factory=dict)
-    engines: tuple[EngineFacts, ...] = ()
-    schema: Literal[1] = 1
-    seal: str = ""
 
 
 _MANIFEST = TypeAdapter(Manifest)

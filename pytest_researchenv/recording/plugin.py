@@ -18,6 +18,7 @@ from pytest_researchenv.errors import ConfigurationError, StoreError
 from pytest_researchenv.fixtures import JUDGED, OPENED, SESSION, harness_of
 from pytest_researchenv.live import LISTENER
 from pytest_researchenv.lock import dataset_digest
+from pytest_researchenv.manifest import EngineFacts, Manifest
 from pytest_researchenv.options import (
     agent_settings,
     chosen_agents,
@@ -29,8 +30,8 @@ from pytest_researchenv.options import (
 from pytest_researchenv.recording.activity import ActivityWriter
 from pytest_researchenv.recording.earlier import earlier_sessions, newest_log
 from pytest_researchenv.recording.entry import LOG, Entry, Finishing, excerpt_of, plain
-from pytest_researchenv.recording.journal import Began, Collected, EngineFacts, Finished, Journal
-from pytest_researchenv.recording.manifest import Manifest, begun, ended, save_manifest, without_secrets
+from pytest_researchenv.recording.journal import Began, Collected, Finished, Journal
+from pytest_researchenv.recording.manifest import begun, ended, save_manifest, without_secrets
 from pytest_researchenv.recording.reports import Reports
 from pytest_researchenv.redaction import Redactor, secrets_in
 from pytest_researchenv.store import Store

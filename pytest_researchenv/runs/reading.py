@@ -15,6 +15,7 @@ from typing import TypeVar, final
 from pydantic import TypeAdapter, ValidationError
 
 from pytest_researchenv.errors import ConfigurationError, InfrastructureError
+from pytest_researchenv.manifest import Manifest
 from pytest_researchenv.model import AttemptStart, Audit, Environment, Examination, Tier, TierResult, judged_named
 from pytest_researchenv.runs.folders import RESULT, AttemptFolder, attempt_folders
 from pytest_researchenv.runs.values import AttemptRecord, Damage, Run, Subject
@@ -28,6 +29,7 @@ _START = TypeAdapter(AttemptStart)
 _ENVIRONMENT = TypeAdapter(Environment)
 _RESULT = TypeAdapter(TierResult)
 _AUDIT = TypeAdapter(Audit)
+_MANIFEST = TypeAdapter(Manifest)
 
 
 def read_runs(results: Path, names: Iterable[str]) -> tuple[Run, ...]:
@@ -65,7 +67,8 @@ def read_run(folder: Path) -> Run:
         spent = spent_in(folder)
     except InfrastructureError as error:
         damage.append(Damage(folder, f"does not say what was spent: {error}"))
-    return Run(folder.name, folder, attempts, spent, tuple(damage))
+    manifests = _manifests(_Files(folder, damage))
+    return Run(folder.name, folder, attempts, spent, manifests, tuple(dict.fromkeys(damage)))
 
 
 def read_attempt(attempt: AttemptFolder) -> AttemptRecord:
@@ -98,6 +101,12 @@ def read_attempt(attempt: AttemptFolder) -> AttemptRecord:
     )
 
 
+def _manifests(files: _Files) -> tuple[Manifest, ...]:
+    names = (name for name in files.names() if name.startswith("manifest-") and name.endswith(".json"))
+    found = filter(None, (files.read(name, _MANIFEST) for name in sorted(names)))
+    return tuple(sorted(found, key=lambda manifest: (manifest.started, manifest.session)))
+
+
 def _newest(names: Iterable[str]) -> dict[Subject, tuple[int, int]]:
     """What was judged → the number of its newest record, and how many there are."""
     found: dict[Subject, tuple[int, int]] = {}
@@ -112,7 +121,7 @@ def _newest(names: Iterable[str]) -> dict[Subject, tuple[int, int]]:
 @final
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """The files of one attempt; collects which of them are damaged."""
+    """The files of one folder; collects which of them are damaged."""
 
     folder: Path
     damage: list[Damage] = field(default_factory=list)

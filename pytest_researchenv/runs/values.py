@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
+from pytest_researchenv.manifest import Manifest
 from pytest_researchenv.model import Audit, Environment, EnvironmentKey, Examination, Tier, TierResult, Verdict
 
 
@@ -83,6 +84,7 @@ class Run:
         attempts: by agent, repository and number.
         spent_usd: what its attempts spent on models in US dollars, those that ended in errors included; None where no
             money was counted.
+        manifests: what each pytest session was, oldest first.
         own_damage: what cannot be read beside the attempts.
     """
 
@@ -90,6 +92,7 @@ class Run:
     folder: Path
     attempts: tuple[AttemptRecord, ...]
     spent_usd: float | None = None
+    manifests: tuple[Manifest, ...] = ()
     own_damage: tuple[Damage, ...] = ()
 
     @property

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import NamedTuple, final
 
 from pytest_researchenv.diagnosis.words import Category
+from pytest_researchenv.manifest import Manifest
 from pytest_researchenv.model import Cause
 from pytest_researchenv.recording.activity import MAIN, Working, activity_files
 from pytest_researchenv.recording.entry import Entry, Outcome
 from pytest_researchenv.recording.journal import Began, Collected, Finished, Journal, read_line
-from pytest_researchenv.recording.manifest import Manifest, read_manifest
+from pytest_researchenv.recording.manifest import read_manifest
 from pytest_researchenv.report.properties import PREFIX
 from pytest_researchenv.watching.events import Event, Kind
 from pytest_researchenv.watching.processes import GIVEN_UP_S, Life, Signs, WatchedProcess

@@ -8,7 +8,9 @@ from math import fsum
 from pytest_researchenv.model import Examination, Repository, Tier, Verdict
 from pytest_researchenv.report.calibration import Tally
 from pytest_researchenv.report.html import sections
+from pytest_researchenv.report.html.badge import badge
 from pytest_researchenv.report.html.labels import Labels, ordered
+from pytest_researchenv.report.html.made import made
 from pytest_researchenv.report.html.matrix_of import matrix_of
 from pytest_researchenv.report.html.paper import paper
 from pytest_researchenv.report.html.places import Places
@@ -47,7 +49,7 @@ def run_page(
     labels = Labels(agents, len(runs))
     matrix = matrix_of(labels.parts, descriptions=descriptions, places=Places(len(runs) > 1), reasons=reasons)
     pairs = sections.all_pairs(labels)
-    beside = paper(labels, descriptions)
+    last = paper(labels, descriptions), made(runs)
     return RunPage(
         title=("Run " if len(runs) == 1 else "Runs ") + ", ".join(run.name for run in runs),
         facts=tuple(_facts(runs)),
@@ -62,9 +64,10 @@ def run_page(
             sections.repositories(matrix),
             sections.belief(labels),
             sections.taken(labels),
-            *((beside,) if beside else ()),
+            *filter(None, last),
         ),
         version=version,
+        badges=tuple((name, badge(name, sections.rates_of(agent))) for name, agent in labels.named.items()),
     )
 
 

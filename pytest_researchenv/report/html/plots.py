@@ -13,7 +13,7 @@ from pytest_researchenv.report.html.text import visible
 from pytest_researchenv.report.html.view import Figure, RunPage
 
 
-__all__ = ["PLOTS", "figure_svg", "write_plots"]
+__all__ = ["PLOTS", "figure_svg", "svg_file", "write_plots"]
 
 #: Folder of a report for the files of figures.
 PLOTS = "plots"
@@ -62,16 +62,30 @@ def figure_svg(figure: Figure) -> str:
         sheet.text(x + 18, sheet.height - 15, meaning, "s")
         x += 40 + 6.2 * len(meaning)
     sheet.width = max(sheet.width, x)
+    return svg_file(sheet, figure.title, _STYLE, ground="#fff")
+
+
+def svg_file(drawing: Drawing, title: str, style: str, *, ground: str = "none") -> str:
+    """Return a drawing as a file of its own.
+
+    Args:
+        drawing: it.
+        title: what it shows; anybody's words.
+        style: its style sheet; ours.
+        ground: colour of the sheet.
+    """
     return visible(
         Markup(
             '<svg xmlns="http://www.w3.org/2000/svg" width="{w}" height="{h}" viewBox="0 0 {w} {h}">'
-            '<title>{title}</title><style>{style}</style><rect width="100%" height="100%" fill="#fff"/>{marks}</svg>\n'
+            '<title>{title}</title><style>{style}</style><rect width="100%" height="100%" fill="{ground}"/>'
+            "{marks}</svg>\n"
         ).format(
-            w=f"{sheet.width:.0f}",
-            h=f"{sheet.height:.0f}",
-            title=figure.title,
-            style=Markup(_STYLE),  # noqa: S704 - our own words
-            marks=sheet.marks,
+            w=f"{drawing.width:.0f}",
+            h=f"{drawing.height:.0f}",
+            title=title,
+            style=Markup(style),  # noqa: S704 - our own words
+            ground=ground,
+            marks=drawing.marks,
         )
     )
 

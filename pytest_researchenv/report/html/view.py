@@ -135,6 +135,7 @@ class RunPage:
         tiers: what was judged.
         sections: in order.
         version: of this package.
+        badges: for each agent a small drawing of its rates.
     """
 
     title: str
@@ -146,6 +147,7 @@ class RunPage:
     tiers: tuple[Tier, ...]
     sections: tuple[Section, ...]
     version: str = ""
+    badges: tuple[tuple[str, Drawing], ...] = ()
 
     @property
     def matrix(self) -> Matrix | None:

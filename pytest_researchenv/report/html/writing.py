@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.model import Repository
+from pytest_researchenv.report.html.badge import write_badges
 from pytest_researchenv.report.html.of_attempt import attempt_page
 from pytest_researchenv.report.html.of_runs import run_page
 from pytest_researchenv.report.html.places import INDEX, Places
@@ -45,7 +46,7 @@ def write_report(
     page = run_page(runs, descriptions=descriptions, reasons=reasons, version=version)
     with _new(folder) as new:
         (new / INDEX).write_text(render_run(page), "utf-8")
-        plots = write_plots(page, new)
+        plots = *write_plots(page, new), *write_badges(page, new)
         for run in runs:
             for attempt in run.attempts:
                 path = new / places.environment(attempt.key)

@@ -6,10 +6,12 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from pytest_researchenv.manifest import EngineFacts, GitState, Host, Manifest
 from pytest_researchenv.model import (
     Audit,
     Claim,
@@ -72,6 +74,29 @@ def test_every_part_is_there(made: Run) -> None:
     titles = {"Who is better", "Where it fails", "Every repository", "Can it be believed", "What it took"}
     assert titles <= set(page.texts)
     assert {*NAMES, "claude-sonnet", "codex", "C3 single-GPU execution"} <= set(page.texts)
+
+
+def test_every_session_stands_with_its_command(made: Run) -> None:
+    """How it ended, on which machine, by which command and code; one without an end is not called finished."""
+    host = Host("digest", "Linux 6.1", "x86_64", 2, 24_000_000_000)
+    versions = {"pytest": "9.0.1"}
+    engine = EngineFacts("Docker 20", "sha256:0", "cuda", ("H200", "H200"), "550.1", "12.4", "")
+    command = ("pytest", "-k", "C3 or <b>")
+    first = Manifest(
+        "one", "default", command, "2026-11-30T09:00:00+00:00", ("codex",), "1.2 abc", "3.11.7", versions, host, None,
+        ended="2026-11-30T11:30:00+00:00", exit_status=1, tests=24, outcomes={"failed": 4, "passed": 20},
+        engines=(engine, engine), suites={"quickstart": "0123"},
+    )  # fmt: skip
+    second = replace(first, session="two", ended="", exit_status=None, git=GitState("c0ffee", 3), python="3.12.1")
+
+    texts = read(render_run(page_of(replace(made, manifests=(first, second))))).texts
+
+    for said in (
+        "How it was made", "some failed", "2.5 h", "24: 4 failed, 20 passed", "H200, H200, driver 550.1 (Docker 20)",
+        "no end on record", "Linux 6.1, 2 CPUs, 24.0 GB", "pytest -k 'C3 or <b>'", "c0ffee, 3 paths changed",
+        "quickstart 0123", "3.11.7 (one); 3.12.1 (two)", "9.0.1",
+    ):  # fmt: skip
+        assert said in texts
 
 
 def test_pages_fetch_nothing(made: Run) -> None:

@@ -7,11 +7,14 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote
+from xml.etree import ElementTree as ET
 
 import pytest
 
 from benchmarks.synthetic import AGENTS, make_run
 from pytest_researchenv import cli
+from pytest_researchenv.model import Tier, Verdict
+from pytest_researchenv.runs.reading import read_runs
 from pytest_researchenv.suite import find_suite, load_suite
 from tests.unit.html.made import quickstart
 from tests.unit.html.reading import read
@@ -76,6 +79,21 @@ def test_figures_are_files_too(results: Path, tmp_path: Path) -> None:
     names = {"rates", "falls", "causes", "claims", "spreads"}
     drawn = importlib.util.find_spec("resvg_py") is not None
     assert found == {f"{name}.svg" for name in names} | ({f"{name}.png" for name in names} if drawn else set())
+
+
+def test_each_agent_has_a_badge(results: Path, tmp_path: Path) -> None:
+    """What passed of what was judged, in each tier; whatever the agent is called."""
+    agent = replace(AGENTS[0], name="x<i>&y")
+    make_run(results, "odd", load_suite(find_suite("quickstart")).repositories, agents=[agent])
+    run = read_runs(results, ["odd"])[0]
+    passed = sum(attempt.verdict(Tier.C1) is Verdict.PASSED for attempt in run.attempts if attempt.key.attempt == 1)
+
+    report(results, tmp_path / "report", "odd")
+
+    (path,) = (tmp_path / "report" / "badges").iterdir()
+    texts = list(ET.parse(path).getroot().itertext())  # noqa: S314 - our own file
+    assert {"x<i>&y", f"C1 {passed}/4"} <= set(texts)
+    assert path.name == "x<i>&y.svg"
 
 
 def test_programs_are_told_what_was_written(results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

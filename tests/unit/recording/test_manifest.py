@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from pytest_researchenv.manifest import EngineFacts, Manifest
 from pytest_researchenv.provenance import seal_of
 from pytest_researchenv.recording.entry import Entry, Outcome
-from pytest_researchenv.recording.journal import Collected, EngineFacts, Finished, Journal
-from pytest_researchenv.recording.manifest import Manifest, begun, ended, git_state, save_manifest, without_secrets
+from pytest_researchenv.recording.journal import Collected, Finished, Journal
+from pytest_researchenv.recording.manifest import begun, ended, git_state, save_manifest, without_secrets
 
 
 def manifest(folder: Path) -> Manifest:

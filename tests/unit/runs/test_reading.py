@@ -23,6 +23,7 @@ from pytest_researchenv.model import (
     TierResult,
     Verdict,
 )
+from pytest_researchenv.recording.manifest import begun, save_manifest
 from pytest_researchenv.runs.reading import read_run, read_runs
 from pytest_researchenv.runs.telling import tell_damage
 from pytest_researchenv.store import Attempt, Store
@@ -98,6 +99,21 @@ def test_the_newest_result_of_a_tier_counts(run: Path) -> None:
     assert good.results[Tier.C1].log == "C1-011.log"
     assert good.times == {Tier.C0: 1, Tier.C1: 11, Examination.INTEGRITY: 1}
     assert good.verdict(Tier.C2) is None
+
+
+def test_what_each_session_was_is_read_oldest_first(run: Path) -> None:
+    """A damaged record is named, and takes nothing away from the others."""
+    command, folder = ("pytest", "-n", "2"), run
+    for session, started in (("b", "2026-11-30T09:00:00+00:00"), ("a", "2026-11-30T10:00:00+00:00")):
+        manifest = begun(session=session, run="night", command=command, agents=(), distributions=(), folder=folder)
+        save_manifest(run, replace(manifest, started=started))
+    damaged = run / "manifest-c.json"
+    damaged.write_text("{")
+
+    found = read_run(run)
+
+    assert [(one.session, one.command) for one in found.manifests] == [("b", command), ("a", command)]
+    assert [one.path for one in found.damage] == [damaged]
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,12 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from pytest_researchenv.manifest import Host, Manifest
 from pytest_researchenv.model import Environment
 from pytest_researchenv.recording.activity import ActivityLine, Closed, Opened, Working
 from pytest_researchenv.recording.entry import Entry, Outcome
 from pytest_researchenv.recording.journal import Began, Collected, Finished, Journal
-from pytest_researchenv.recording.manifest import Host, Manifest, save_manifest
+from pytest_researchenv.recording.manifest import save_manifest
 from pytest_researchenv.sandbox.labels import Owner
 from pytest_researchenv.store import Attempt, Store
 

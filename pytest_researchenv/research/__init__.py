@@ -1,0 +1,1 @@
+"""Closed-loop research: what an agent's method scores beside published baselines."""
