@@ -61,7 +61,8 @@ class Access:
     @property
     def secrets(self) -> tuple[Secret, ...]:
         """Every key that was found so far."""
-        return tuple(found.secret for found in self._found.values() if found.secret)
+        # Asked from other threads, too.
+        return tuple(found.secret for found in tuple(self._found.values()) if found.secret)
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -16,10 +16,11 @@ from pytest_researchenv.errors import InfrastructureError, ProviderError, Sandbo
 from pytest_researchenv.gateway.protocol import Gateway, GatewayRequest, Ledger, Outcome, Reach, Trouble
 from pytest_researchenv.gateway.trust import trusting
 from pytest_researchenv.model import Repository
+from pytest_researchenv.progress import Say
 from pytest_researchenv.sandbox.protocol import Container, ContainerSpec, Join, Limits, Mount, Network
 from pytest_researchenv.store import Attempt
 from pytest_researchenv.usage import cost_notes, final_metrics, refused, usage_numbers
-from pytest_researchenv.watch import Watch
+from pytest_researchenv.watchdog import Watchdog
 
 
 __all__ = ["Order", "Worked", "at_work"]
@@ -94,7 +95,7 @@ def at_work(
     attempt: Attempt,
     source: IO[bytes],
     settle: Callable[[Ledger], object],
-    say: Callable[[str], object],
+    say: Say,
 ) -> Iterator[Worked]:
     """Let an agent work until it is done or has to end, and stop its container; it is removed at the end of the block.
 
@@ -126,8 +127,8 @@ def at_work(
         container.start()
         if order.prompt:
             attempt.save_prompt(order.prompt)
-        say("agent at work")
-        watch = Watch(way.ledger if way else None, inactivity_s=order.needs.inactivity_s, at_each_look=record)
+        say("agent at work", limit_s=order.timeout_s)
+        watch = Watchdog(way.ledger if way else None, inactivity_s=order.needs.inactivity_s, at_each_look=record)
         environment = _environment(engine, container, way)
         began = time.monotonic()
         try:
@@ -196,7 +197,7 @@ def _work(
     environment: Mapping[str, str],
     attempt: Attempt,
     way: Gateway | None,
-    watch: Watch,
+    watch: Watchdog,
 ) -> Telemetry:
     with attempt.log(attempt.transcript) as transcript:
 
@@ -275,7 +276,7 @@ def _broken_by_the_agent(engine: Engine, container: Container, error: SandboxErr
     return Telemetry(f"no command runs in its container any more: {error}", {}, ok=False)
 
 
-def _trouble(ledger: Ledger, watch: Watch, *, late: bool) -> Trouble | None:
+def _trouble(ledger: Ledger, watch: Watchdog, *, late: bool) -> Trouble | None:
     """Return the trouble that the provider is in, where it may have ended the work; None where it is in none.
 
     A tool that was ended from outside may have been about to ride it out: one failed request then says nothing, unless
@@ -294,7 +295,7 @@ def _trouble(ledger: Ledger, watch: Watch, *, late: bool) -> Trouble | None:
 
 
 def _require_provider(
-    order: Order, ledger: Ledger, trouble: Trouble | None, telemetry: Telemetry, watch: Watch
+    order: Order, ledger: Ledger, trouble: Trouble | None, telemetry: Telemetry, watch: Watchdog
 ) -> None:
     """Tell trouble that nobody can help who builds environments from an agent that gave up or was ended."""
     if ledger.failure:

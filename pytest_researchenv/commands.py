@@ -197,6 +197,16 @@ COMMANDS: Mapping[str, Command] = {
             Example("researchenv verify default --agent codex --tier C1", "of one agent, of one tier", engine=True),
         ),
     ),
+    "watch": Command(
+        "pytest_researchenv.watching.command:add_command",
+        "see what every worker of a run is doing, while it goes on",
+        (
+            Example("researchenv watch default --once", "how it stands, once"),
+            Example("researchenv watch default", "a picture that is drawn again each second; q closes it"),
+            Example("researchenv watch default --plain", "one line for each thing that happens, until it is over"),
+            Example("researchenv watch default --json", "the same for programs"),
+        ),
+    ),
     "logs": Command(
         "pytest_researchenv.logs:add_command",
         "print the logs of a run or an attempt: probes, audits, what an agent printed and asked for",
@@ -204,7 +214,7 @@ COMMANDS: Mapping[str, Command] = {
             Example("researchenv logs", "what logs the run default has"),
             Example("researchenv logs default --tier C1", "why C1 came to what it did, for every attempt"),
             Example(
-                "researchenv logs researchenv-results/default/noop/my-suite/hello/attempt-001 --transcript",
+                "researchenv logs researchenv-results/default/codex/quickstart/kvpress/attempt-001 --transcript",
                 "what an agent printed",
             ),
         ),
@@ -226,8 +236,8 @@ COMMANDS: Mapping[str, Command] = {
         "pytest_researchenv.sharing.importing:add_command",
         "bring exported runs and environments in; nothing is overwritten, and nothing comes in twice",
         (
-            Example("researchenv import default.tar.gz", "a run, by its name; what is there already is left as it is"),
-            Example("researchenv import default.tar.gz --run theirs", "under another name, beside a run of yours"),
+            Example("researchenv import theirs.tar.gz", "a run, by its name; what is there already is left as it is"),
+            Example("researchenv import theirs.tar.gz --run theirs", "under another name, beside a run of yours"),
         ),
     ),
     "schema": Command(
@@ -285,7 +295,7 @@ class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg] # noqa: S
         if command:
             settings = {
                 "help": command.purpose,
-                "description": f"{command.purpose[0].upper()}{command.purpose[1:]}.",
+                "description": f"{command.purpose[0].upper()}{command.purpose[1:]}. {settings.pop('description', '')}",
                 "epilog": _shown(command.examples),
                 "formatter_class": argparse.RawDescriptionHelpFormatter,
                 **settings,

@@ -41,6 +41,9 @@ __all__ = ["Harness", "Judged"]
 
 _log = logging.getLogger(__name__)
 
+#: Tiers whose probe is one process that is ended when its time is up.
+_LIMITED = frozenset((Tier.C1, Tier.C2, Tier.C3, Tier.C4))
+
 
 @dataclass(frozen=True)
 class Judged:
@@ -173,7 +176,7 @@ class Harness:
 
     def _probe(self, attempt: Attempt, environment: Environment, repository: Repository, tier: Tier) -> TierResult:
         found, _ = self._audited(attempt, environment, repository)
-        self._say(f"probing {tier}")
+        self._say(f"probing {tier}", limit_s=repository.spec(tier).timeout_s if tier in _LIMITED else None)
 
         def look(log: Callable[[bytes], object]) -> Audit:
             task = self._task(log, attempt, environment, repository)

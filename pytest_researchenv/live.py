@@ -12,6 +12,7 @@ import shutil
 import sys
 import threading
 import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -26,11 +27,13 @@ if TYPE_CHECKING:
     from execnet import Channel
     from xdist.workermanage import WorkerController
 
-__all__ = ["PLUGIN", "Progress", "teller_of"]
+__all__ = ["LISTENER", "PLUGIN", "Progress", "teller_of"]
 
 #: Name under which `Progress` is registered.
 PLUGIN = "researchenv-progress"
 _WORKER_KEY = "researchenv_progress"
+#: Who else is told what this process does.
+LISTENER = pytest.StashKey[Callable[[Phase | None], object]]()
 #: Phases that end sooner are not shown: a run that reuses everything would be nothing but such lines.
 _NOTEWORTHY_S = 0.5
 #: Seconds between two drawings of the lines on a terminal.
@@ -38,13 +41,22 @@ _REDRAW_S = 1.0
 
 
 def teller_of(config: pytest.Config) -> Teller:
-    """Return what says things in this process: to the controller, to the terminal, or to nobody."""
+    """Return what says things in this process: to the controller, to the terminal, to who watches, or to nobody."""
+    listeners: list[Callable[[Phase | None], object]] = []
+    if LISTENER in config.stash:
+        listeners.append(config.stash[LISTENER])
     worker = getattr(config, "workerinput", None)
-    if worker is not None:
-        channel = worker.get(_WORKER_KEY)
-        return Teller(partial(_send, channel)) if channel else Teller()
     progress = config.pluginmanager.getplugin(PLUGIN)
-    return Teller(partial(progress.hear, "")) if isinstance(progress, Progress) else Teller()
+    if worker is not None and (channel := worker.get(_WORKER_KEY)):
+        listeners.append(partial(_send, channel))
+    elif worker is None and isinstance(progress, Progress):
+        listeners.append(partial(progress.hear, ""))
+    return Teller(partial(_tell, listeners))
+
+
+def _tell(listeners: Sequence[Callable[[Phase | None], object]], phase: Phase | None) -> None:
+    for listener in listeners:
+        listener(phase)
 
 
 def _send(channel: Channel, phase: Phase | None) -> None:

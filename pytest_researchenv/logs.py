@@ -65,7 +65,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     """Declare the command."""
     logs = commands.add_parser(
         "logs",
-        description="Print logs. Where none is named by --tier, --transcript or --requests, list what there is. On a "
+        description="Where none is named by --tier, --transcript or --requests, list what there is. On a "
         "terminal, what a log would do to it is left out or written out; elsewhere its bytes come as they are.",
     )
     logs.add_argument(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import final
+from typing import Protocol, final
 
 
-__all__ = ["Phase", "Teller"]
+__all__ = ["Phase", "Say", "Teller"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +19,20 @@ class Phase:
         agent: the agent's name.
         repository: the repository's name without its owner.
         name: what is being done, in words.
+        limit_s: after so many seconds it is ended from outside; None where nothing limits it.
     """
 
     agent: str
     repository: str
     name: str
+    limit_s: float | None = None
+
+
+class Say(Protocol):
+    """Takes what is being done, as it begins."""
+
+    def __call__(self, name: str, *, limit_s: float | None = None) -> object:
+        """Say that a phase begins, and how long it may last."""
 
 
 @final
@@ -44,8 +53,8 @@ class Teller:
             self._phase = before
             self._tell(before)
 
-    def __call__(self, name: str) -> None:
-        """Say that a phase begins; outside `at` nothing is said."""
+    def __call__(self, name: str, *, limit_s: float | None = None) -> None:
+        """Say that a phase begins, and how long it may last; outside `at` nothing is said."""
         if self._phase:
-            self._phase = Phase(self._phase.agent, self._phase.repository, name)
+            self._phase = Phase(self._phase.agent, self._phase.repository, name, limit_s)
             self._tell(self._phase)

@@ -18,6 +18,7 @@ from pytest_researchenv.errors import SandboxError, UnknownChangesError
 from pytest_researchenv.gateway.protocol import Ledger
 from pytest_researchenv.model import UNFREEZABLE, Environment, Repository
 from pytest_researchenv.probes.protocol import Tree
+from pytest_researchenv.progress import Say, Teller
 from pytest_researchenv.provenance import bound_labels
 from pytest_researchenv.sandbox.protocol import Change, Container, ContainerSpec, Limits
 from pytest_researchenv.selfreport import SelfReportIntake, read_report
@@ -63,7 +64,7 @@ def provision(
     tree: Tree,
     inputs: Mapping[str, str],
     settle: Callable[[Ledger], object] = lambda _: None,
-    say: Callable[[str], object] = lambda _: None,
+    say: Say | None = None,
 ) -> Environment:
     """Let an agent build an environment, freeze it, and record it in the attempt.
 
@@ -74,13 +75,14 @@ def provision(
         tree: the repository's pinned tree.
         inputs: what shapes the environment, recorded with it.
         settle: given what the agent's gateway saw, however its work ended.
-        say: called with what is being done.
+        say: called with what is being done; None for nobody.
 
     Raises:
         ProviderError: the agent ended because its model could not be had; nothing was frozen.
         InfrastructureError: something else outside the agent broke; nothing was frozen.
     """
     repository = order.repository
+    say = say or Teller()
     with (
         tree_tar(tree, prefix=repository.workdir) as source,
         at_work(engine, order, attempt=attempt, source=source, settle=settle, say=say) as worked,

@@ -14,6 +14,7 @@ from pytest_researchenv._json import add_json, print_json
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.manifest import Manifest
 from pytest_researchenv.model import AttemptStart, Audit, Environment, SelfReport, TierResult
+from pytest_researchenv.recording.activity import ActivityLine
 from pytest_researchenv.recording.journal import Line
 from pytest_researchenv.runs.origins import Origin
 from pytest_researchenv.sharing.contents import Contents
@@ -23,6 +24,7 @@ __all__ = ["SCHEMAS", "add_command", "schema_of"]
 
 #: Name of a schema → what it describes, and where such records are.
 SCHEMAS: Mapping[str, tuple[TypeAdapter[Any], str]] = {
+    "activity": (TypeAdapter(ActivityLine), "one line of activity-*.jsonl"),
     "attempt": (TypeAdapter(AttemptStart), "attempt-001/attempt.json"),
     "audit": (TypeAdapter(Audit), "attempt-001/integrity-001.json"),
     "environment": (TypeAdapter(Environment), "attempt-001/environment.json"),

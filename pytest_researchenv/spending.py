@@ -17,9 +17,10 @@ from pytest_researchenv.sandbox.labels import LIFETIME_S, Owner, alive
 from pytest_researchenv.store import locked, write_whole
 
 
-__all__ = ["Allowance", "Spending", "merge_spending", "spent_in"]
+__all__ = ["SPENDING_FILE", "Allowance", "Spending", "merge_spending", "spent_in"]
 
-_FILE = ".spending.json"
+#: Where a run's money is written down, in its folder.
+SPENDING_FILE = ".spending.json"
 
 #: How often a wait for other attempts' money looks again, in seconds.
 _POLL_S = 2.0
@@ -62,7 +63,7 @@ def spent_in(folder: Path) -> float | None:
     Raises:
         InfrastructureError: what was written down cannot be read.
     """
-    path = folder / _FILE
+    path = folder / SPENDING_FILE
     return sum(entry.spent for entry in _entries(path).values()) if path.exists() else None
 
 
@@ -76,7 +77,7 @@ def merge_spending(folder: Path, other: Path) -> None:
     Raises:
         InfrastructureError: one of the two cannot be read.
     """
-    path = folder / _FILE
+    path = folder / SPENDING_FILE
     theirs = _entries(other)
     amounts = [number for entry in theirs.values() for number in (entry.until, entry.reserved, entry.spent)]
     if not all(isinstance(number, int | float) and math.isfinite(number) and number >= 0 for number in amounts):
@@ -117,7 +118,7 @@ class Spending:
     """
 
     def __init__(self, folder: Path, session: str, *, limit_usd: float | None, whole_run: bool) -> None:
-        self._path = folder / _FILE
+        self._path = folder / SPENDING_FILE
         self._session = session
         self._limit = limit_usd
         self._whole = whole_run

@@ -3,6 +3,7 @@
     <results>/<run>/
         manifest-*.json      what each session was: see `manifest`
         journal-*.jsonl      what happened in it: see `recording.journal`
+        activity-*.jsonl     what each of its processes is doing: see `recording.activity`
     <results>/<run>/<agent>/<suite>/<repository>/attempt-001/
         attempt.json         which session began it
         environment.json     written once the environment is frozen

@@ -23,7 +23,7 @@ from pytest_researchenv.recording.entry import Entry
 from pytest_researchenv.store import locked
 
 
-__all__ = ["Began", "Collected", "Finished", "Journal", "Line", "journals_in"]
+__all__ = ["Began", "Collected", "Finished", "Journal", "Line", "journals_in", "read_line"]
 
 _log = logging.getLogger(__name__)
 
@@ -127,10 +127,18 @@ class Journal:
         except OSError as error:
             raise StoreError(f"cannot read {self.path}: {error}") from error
         for line in content.splitlines():
-            try:
-                yield _LINE.validate_json(line)
-            except ValidationError:
+            if said := read_line(line):
+                yield said
+            else:
                 _log.warning("a line of %s is torn, and left out", self.path)
+
+
+def read_line(line: bytes) -> Collected | EngineFacts | Began | Finished | None:
+    """Return what a line of a journal says; None where it is torn."""
+    try:
+        return _LINE.validate_json(line)
+    except ValidationError:
+        return None
 
 
 def journals_in(folder: Path) -> list[Journal]:

@@ -16,9 +16,18 @@ from pytest_researchenv.cases import case_of, distinct_cases, tiers_of
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.errors import ConfigurationError, StoreError
 from pytest_researchenv.fixtures import JUDGED, OPENED, SESSION, harness_of
+from pytest_researchenv.live import LISTENER
 from pytest_researchenv.lock import dataset_digest
 from pytest_researchenv.manifest import EngineFacts, Manifest
-from pytest_researchenv.options import chosen_agents, continued_option, path_option, run_option, text_option
+from pytest_researchenv.options import (
+    agent_settings,
+    chosen_agents,
+    continued_option,
+    path_option,
+    run_option,
+    text_option,
+)
+from pytest_researchenv.recording.activity import ActivityWriter
 from pytest_researchenv.recording.earlier import earlier_sessions, newest_log
 from pytest_researchenv.recording.entry import LOG, Entry, Finishing, excerpt_of, plain
 from pytest_researchenv.recording.journal import Began, Collected, Finished, Journal
@@ -28,7 +37,7 @@ from pytest_researchenv.redaction import Redactor, secrets_in
 from pytest_researchenv.store import Store
 
 
-__all__ = ["JOURNAL", "Journaling", "Recording", "record"]
+__all__ = ["JOURNAL", "Journaling", "Recording", "Watchable", "record"]
 
 _log = logging.getLogger(__name__)
 
@@ -48,6 +57,9 @@ def record(config: pytest.Config) -> None:
         journaling = Journaling(config.stash[JOURNAL], worker)
         config.stash[OPENED] = journaling.opened
         config.pluginmanager.register(journaling, "researchenv-journal")
+        activity = _activity(config, worker)
+        config.stash[LISTENER] = activity.hear
+        config.pluginmanager.register(Watchable(activity), "researchenv-activity")
     junit, ctrf = (path_option(config, name) if text_option(config, name) else None for name in ("junit", "ctrf"))
     if not worker and (agents or junit or ctrf):
         run = (run_option(config) or "default") if agents else ""
@@ -57,6 +69,35 @@ def record(config: pytest.Config) -> None:
 
 def _run_folder(config: pytest.Config) -> Path:
     return path_option(config, "results") / (run_option(config) or "default")
+
+
+def _activity(config: pytest.Config, worker: str) -> ActivityWriter:
+    return ActivityWriter(
+        _run_folder(config),
+        config.stash[SESSION],
+        worker,
+        max_cost_usd=agent_settings(config).max_cost_usd,
+        redactor=lambda: harness_of(config).environments.redactor,
+    )
+
+
+@final
+class Watchable:
+    """Keeps up what tells others what this process is doing, from its first test to its last."""
+
+    def __init__(self, activity: ActivityWriter) -> None:
+        self._activity = activity
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtestloop(self) -> Generator[None, object, object]:
+        """Begin."""
+        self._activity.start()
+        return (yield)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self) -> None:
+        """End."""
+        self._activity.close()
 
 
 @final

@@ -51,7 +51,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     """Declare the command."""
     command = commands.add_parser(
         "import",
-        description="Bring exports in. An attempt that is there already gets the verdicts that it lacks; one whose "
+        description="An attempt that is there already gets the verdicts that it lacks; one whose "
         "number is another attempt's is a conflict, which is told and left out (exit code 1). An export that is "
         "damaged, or holds what none does, is refused as a whole.",
     )

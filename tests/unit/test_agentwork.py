@@ -32,6 +32,7 @@ from pytest_researchenv.gateway.protocol import (
     Usage,
 )
 from pytest_researchenv.model import PathSource, Repository
+from pytest_researchenv.progress import Teller
 from pytest_researchenv.sandbox.fake import FakeContainer, FakeSandbox, Folder
 from pytest_researchenv.sandbox.protocol import Join, Limits, Mount, Network
 from pytest_researchenv.secrets import Secret
@@ -148,7 +149,7 @@ class Scene:
             attempt=self.attempt,
             source=io.BytesIO(_EMPTY_TAR),
             settle=self.settled.append,
-            say=lambda _: None,
+            say=Teller(),
         ) as worked:
             return worked
 

@@ -19,7 +19,8 @@ import pytest
 from pytest_researchenv import packedlogs
 from pytest_researchenv.agents._lines import documents
 from pytest_researchenv.diagnosis.excerpt import read_log
-from pytest_researchenv.integrity.answers import _held, _lines
+from pytest_researchenv.integrity.answers import _held
+from pytest_researchenv.integrity.outside import _lines
 from pytest_researchenv.model import Tier, TierResult
 from pytest_researchenv.packedlogs import DamagedLogError, log_place, open_log, pack_log, plain_name, read_ends
 from pytest_researchenv.provenance import digest_of, records_in

@@ -18,6 +18,7 @@ from pytest_researchenv.agentwork import Order, at_work
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.gateway.protocol import GatewayRequest, Reach
 from pytest_researchenv.model import Repository
+from pytest_researchenv.progress import Teller
 from pytest_researchenv.sandbox.protocol import Completed, Container, Limits
 from pytest_researchenv.source import fetch, tree_tar
 from pytest_researchenv.store import Store
@@ -185,7 +186,7 @@ def _at_work(client: DockerClient, engine: Engine, order: Order, folder: Path) -
         try:
             with (
                 tree_tar(tree, prefix=order.repository.workdir) as source,
-                at_work(engine, order, attempt=attempt, source=source, settle=_ignore, say=_ignore),
+                at_work(engine, order, attempt=attempt, source=source, settle=_ignore, say=Teller()),
             ):
                 pass
         except BaseException as error:  # noqa: BLE001 - told by the test's own thread

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_researchenv.agents.trajectory import AgentInfo, Steps, Trajectory, dump
+from pytest_researchenv.cli import main
 from pytest_researchenv.lock import write_lock
 from pytest_researchenv.recording.manifest import begun, save_manifest
 from pytest_researchenv.runs.values import AttemptRecord
@@ -50,6 +51,8 @@ def make_place(folder: Path) -> None:
     steps.add("user", "build it")
     (folder / "trajectory.json").write_bytes(dump(Trajectory(AgentInfo("some-agent", "1", "model"), steps.steps)))
     _runs(folder / "researchenv-results")
+    theirs = ["export", "run", "nightly", "--results", str(folder / "researchenv-results")]
+    assert main([*theirs, "--output", str(folder / "theirs.tar.gz")]) == 0
 
 
 def _runs(results: Path) -> None:
@@ -64,6 +67,9 @@ def _runs(results: Path) -> None:
             folder=results,
         )
         save_manifest(results / name, replace(session, ended="2026-01-01T00:01:00+00:00", exit_status=1))
+    for folder in (results / "default").glob("*/*/*/attempt-*"):
+        (folder / "C1-001.log").write_text("ImportError: libGL.so.1\n")
+        (folder / "transcript.log").write_text("building\n")
     write(results, [_attempt("tiny/plain", "noop")], name="nightly")
     write(results, as_published("codex"), name="night-1")
 

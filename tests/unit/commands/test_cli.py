@@ -16,6 +16,7 @@ import pytest
 from pytest_researchenv._json import print_json
 from pytest_researchenv.cli import main
 from pytest_researchenv.commands import COMMANDS, EXIT_CODES, Example, parser_of
+from pytest_researchenv.lock import write_lock
 from tests.pages import DOCS, blocks_of
 from tests.unit.commands.place import leave_alone, make_place
 
@@ -42,6 +43,10 @@ def place(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The same, as the folder that is worked in: nothing of this host is asked, and no engine answers."""
     monkeypatch.chdir(made)
     leave_alone(monkeypatch, tmp_path)
+    # What examples make anew, and what they change.
+    shutil.rmtree("my-suite/checkout", ignore_errors=True)
+    Path("default.tar.gz").unlink(missing_ok=True)
+    write_lock(made / "my-suite")
     return made
 
 
@@ -51,6 +56,12 @@ def parser(name: str) -> argparse.ArgumentParser:
     found = commands.choices[name]
     assert isinstance(found, argparse.ArgumentParser)
     return found
+
+
+def every_parser(command: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
+    """Those of a command's own commands; itself where it has none."""
+    kinds = [action for action in command._actions if isinstance(action, argparse._SubParsersAction)]
+    return [one for kind in kinds for one in kind.choices.values()] or [command]
 
 
 # --- help -------------------------------------------------------------------------------------------------
@@ -85,7 +96,7 @@ def test_all_commands_can_be_declared_together() -> None:
     (commands,) = (action for action in parser_of()._actions if isinstance(action, argparse._SubParsersAction))
 
     assert list(commands.choices) == list(COMMANDS)
-    assert all(command.get_default("run") for command in commands.choices.values())
+    assert all(one.get_default("run") for name in COMMANDS for one in every_parser(commands.choices[name]))
 
 
 @pytest.mark.parametrize(
@@ -113,7 +124,7 @@ def test_help_imports_only_what_it_needs(argv: str, unwanted: str) -> None:
 
 def expected(example: Example) -> int:
     """The exit code: no engine answers, which is a problem; and made-up records name no image, as altered ones do."""
-    return 1 if example.line.split()[1] in ("doctor", "verify") else 0
+    return 1 if example.line.split()[1] in ("doctor", "import", "verify") else 0
 
 
 @pytest.mark.parametrize("example", ALONE, ids=lambda example: example.line.removeprefix("researchenv "))
@@ -238,16 +249,16 @@ def test_what_cannot_be_encoded_is_written_out(place: Path) -> None:
 @EVERY
 def test_every_command_that_says_anything_has_json(name: str) -> None:
     """One option, the same everywhere."""
-    kinds = [action for action in parser(name)._actions if isinstance(action, argparse._SubParsersAction)]
-    parsers = [one for kind in kinds for one in kind.choices.values()] or [parser(name)]
-    for one in parsers:
+    for one in every_parser(parser(name)):
         options = {option for action in one._actions for option in action.option_strings}
         assert ("--json" in options) is (name not in WITHOUT_JSON)
 
 
 def documented() -> dict[str, set[str]]:
     """Command → the keys that the page says its document has."""
-    rows = re.findall(r"^\| `([a-z-]+)[^`]*` \| (?:object|list of objects): ([^|]+)\|", PAGE, re.MULTILINE)
+    rows = re.findall(
+        r"^\| `([a-z-]+)[^`]*` \| (?:object|list of objects|an object a line): ([^|]+)\|", PAGE, re.MULTILINE
+    )
     found: dict[str, set[str]] = {}
     for name, keys in rows:
         found.setdefault(name, set()).update(re.findall(r"`(\w+)`", keys))
@@ -259,19 +270,19 @@ def documented() -> dict[str, set[str]]:
     [
         example
         for example in ALONE
-        if not {"--json", "completion", "--format"} & set(example.line.split()) and " -- " not in example.line
+        if not {"--json", "--plain", "completion", "--format"} & set(example.line.split())
+        and " -- " not in example.line
     ],
     ids=lambda example: example.line.removeprefix("researchenv "),
 )
-def test_json_is_one_document_with_the_documented_keys(
-    example: Example, place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.usefixtures("place")
+def test_json_is_one_document_with_the_documented_keys(example: Example, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing else is on stdout, and docs/commands.md names every key."""
     argv = [*shlex.split(example.line)[1:], "--json"]
-    if argv[0] == "new-repository":
-        subprocess.run(["rm", "-rf", str(place / "my-suite" / "checkout")], check=True)
     assert main(argv) == expected(example)
-    document = json.loads(capsys.readouterr().out)
+    said = capsys.readouterr().out
+    # What is watched has no end at first, so that each thing that happens is a document of its own.
+    document = [json.loads(line) for line in said.splitlines()] if argv[0] == "watch" else json.loads(said)
 
     keys = {key for one in (document if isinstance(document, list) else [document]) for key in one}
     if argv[0] == "schema":

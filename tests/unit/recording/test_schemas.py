@@ -60,4 +60,4 @@ def test_the_command_prints_one_and_names_all(capsys: pytest.CaptureFixture[str]
     assert main(["schema"]) == 0
     assert "manifest: manifest-*.json" in capsys.readouterr().out
     assert main(["schema", "nothing"]) == 1
-    assert "give one of attempt, audit" in capsys.readouterr().err
+    assert "give one of activity, attempt" in capsys.readouterr().err

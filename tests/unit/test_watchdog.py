@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from pytest_researchenv.gateway.protocol import Outcome, Trouble
-from pytest_researchenv.watch import Watch
+from pytest_researchenv.watchdog import Watchdog
 
 
 @dataclass
@@ -23,7 +23,7 @@ class FakeClock:
 
 @dataclass
 class FakeState:
-    """What of a ledger the watch looks at."""
+    """What of a ledger the watchdog looks at."""
 
     last_activity: float = 0.0
     exhausted: str = ""
@@ -35,17 +35,17 @@ class FakeState:
 
 @dataclass
 class Scene:
-    """A watch with all that it looks at."""
+    """A watchdog with all that it looks at."""
 
     clock: FakeClock = field(default_factory=FakeClock)
     ledger: FakeState = field(default_factory=FakeState)
 
-    def watch(self, inactivity_s: float | None = None) -> Watch:
-        """Begin to watch."""
-        return Watch(self.ledger, inactivity_s=inactivity_s, clock=self.clock)  # type: ignore[arg-type]
+    def watch(self, inactivity_s: float | None = None) -> Watchdog:
+        """Begin to look after an agent."""
+        return Watchdog(self.ledger, inactivity_s=inactivity_s, clock=self.clock)  # type: ignore[arg-type]
 
-    def after(self, watch: Watch, seconds: float) -> str:
-        """What the watch says some seconds later, having been asked in between."""
+    def after(self, watch: Watchdog, seconds: float) -> str:
+        """What the watchdog says some seconds later, having been asked in between."""
         watch()
         self.clock.now += seconds
         return watch.reason if watch() else ""

@@ -9,7 +9,7 @@ from typing import final
 from pytest_researchenv.gateway.protocol import Ledger
 
 
-__all__ = ["Watch"]
+__all__ = ["Watchdog"]
 
 #: How long a tool has to end by itself once its model refuses to answer, in seconds.
 _GRACE_S = 20.0
@@ -21,7 +21,7 @@ _ALL_THE_WHILE = 0.9
 
 
 @final
-class Watch:
+class Watchdog:
     """Tells whether an agent must end its work before the deadline.
 
     Args:
