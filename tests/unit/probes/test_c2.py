@@ -137,6 +137,7 @@ class World:
             telemetry={},
             ended="",
             created="",
+            devices=len(hardware.devices),
         )
         repository = Repository(
             "someone/project", PathSource("."), frameworks=frameworks, tiers={Tier.C2: spec or TierSpec()}
