@@ -294,13 +294,20 @@ class Harness:
         )
 
     def _lease(self, task: ProbeTask, subject: Tier | Examination) -> Callable[[int], AbstractContextManager[Hardware]]:
-        """What gives a probe its share of devices and slots. While it waits, it says so."""
+        """What gives a probe its share of devices and slots. While it waits, it says so, and when it goes on."""
         purpose = f"{subject} of {task.environment.key}"
 
         @contextmanager
         def lease(devices: int) -> Iterator[Hardware]:
-            with self._engine.sharing.share(task.hardware, purpose, devices=devices, say=self._say) as share:
-                self._say("auditing" if isinstance(subject, Examination) else f"probing {subject}")
+            waits: list[str] = []
+
+            def say(words: str) -> None:
+                waits.append(words)
+                self._say(words)
+
+            with self._engine.sharing.share(task.hardware, purpose, devices=devices, say=say) as share:
+                if waits:
+                    self._say("auditing" if isinstance(subject, Examination) else f"probing {subject}")
                 yield share.hardware
 
         return lease

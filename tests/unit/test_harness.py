@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO
@@ -17,7 +17,7 @@ from pytest_researchenv.hardware import CPU_ONLY, Accelerator, Device, Hardware
 from pytest_researchenv.harness import Harness
 from pytest_researchenv.integrity.protocol import Check, Signs, Snapshot
 from pytest_researchenv.leases.desk import Desk
-from pytest_researchenv.leases.sharing import ALONE, Sharing
+from pytest_researchenv.leases.sharing import ALONE, Share, Sharing
 from pytest_researchenv.model import (
     Cause,
     Examination,
@@ -31,6 +31,7 @@ from pytest_researchenv.model import (
     Verdict,
 )
 from pytest_researchenv.probes.protocol import ProbeTask
+from pytest_researchenv.progress import Teller
 from pytest_researchenv.sandbox.fake import FakeContainer, FakeFiles, FakeSandbox
 from pytest_researchenv.sandbox.protocol import Limits, Mount
 from pytest_researchenv.settings import Settings
@@ -554,3 +555,25 @@ def test_how_many_devices_an_agent_is_given_shapes_its_environment(shared_lab: L
     shared_lab.settings = replace(shared_lab.settings, agent_gpus=None)
     with pytest.raises(StaleEnvironmentError, match="agent_gpus: 0 then, nothing now"):
         shared_lab.session().judge("fake", shared_lab.repository, Tier.C1)
+
+
+def test_a_wait_for_devices_is_told_and_so_is_its_end(shared_lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who looks at a terminal sees what is waited for, and then that the tier is probed."""
+    told: list[str] = []
+
+    def share(hardware: Hardware, purpose: str, *, devices: int, say: Callable[[str], object]) -> Iterator[Share]:
+        if purpose.startswith("C1"):
+            say("waiting for 1 device")
+        yield Share(hardware.first(devices))
+
+    def judge(task: ProbeTask) -> TierResult:
+        with task.leased(1):
+            return TierResult(Tier.C1, Verdict.PASSED)
+
+    monkeypatch.setattr(shared_lab.probe, "judge", judge)
+    monkeypatch.setattr(Sharing, "share", lambda _self, *given, **named: contextmanager(share)(*given, **named))
+    harness = shared_lab.session()
+    harness._say = Teller(lambda phase: told.append(phase.name) if phase else None)
+    harness.judge("fake", shared_lab.repository, Tier.C1)
+
+    assert told[-3:] == ["probing C1", "waiting for 1 device", "probing C1"]

@@ -14,7 +14,7 @@ from pathlib import Path
 from pytest_researchenv.leases.desk import Desk, Wanted
 
 
-__all__ = ["OTHER", "TWO", "ended_as", "eventually", "holding", "kill", "running", "wanted"]
+__all__ = ["OTHER", "TWO", "ended_as", "eventually", "holding", "kill", "removed", "running", "wanted"]
 
 _FORK = multiprocessing.get_context("fork")
 
@@ -66,6 +66,13 @@ def ended_as(user: int, work: Callable[[], object]) -> int | None:
     with running(do) as process:
         process.join(60)
         return process.exitcode
+
+
+def removed(folder: Path) -> None:
+    """Remove a line, as who cleans folders for temporary files does."""
+    for path in folder.iterdir():
+        path.unlink()
+    folder.rmdir()
 
 
 def kill(process: BaseProcess) -> None:

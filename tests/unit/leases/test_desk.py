@@ -19,7 +19,7 @@ from pytest_researchenv.leases import desk as desks
 from pytest_researchenv.leases.desk import Desk, Lease, Wanted, holds_nothing
 from pytest_researchenv.leases.line import Amount, Line, Ticket
 from pytest_researchenv.leases.record import Record
-from tests.unit.leases.children import TWO, eventually, holding, kill, running, wanted
+from tests.unit.leases.children import TWO, eventually, holding, kill, removed, running, wanted
 
 
 @pytest.fixture
@@ -262,8 +262,7 @@ def test_a_line_that_was_removed_is_joined_anew(folder: Path) -> None:
         thread = threading.Thread(target=ask)
         thread.start()
         eventually(lambda: bool(Desk(folder).line().waiting))
-        for path in folder.iterdir():
-            path.unlink()
+        removed(folder)
         thread.join()
 
     assert got[0].devices == TWO

@@ -17,7 +17,7 @@ from pytest_researchenv.leases import record
 from pytest_researchenv.leases.desk import Desk
 from pytest_researchenv.leases.line import Line
 from pytest_researchenv.leases.record import Record
-from tests.unit.leases.children import OTHER, ended_as, holding, running, wanted
+from tests.unit.leases.children import OTHER, ended_as, holding, removed, running, wanted
 
 
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can be another user")
@@ -217,9 +217,7 @@ def test_a_folder_that_was_removed_is_made_again(folder: Path) -> None:
     """What was held is forgotten then; states of the old one are not taken for the new one's."""
     desk = Desk(folder)
     with desk.lease(wanted(2)):
-        for path in folder.iterdir():
-            path.unlink()
-        folder.rmdir()
+        removed(folder)
 
         assert not desk.line().tickets
     with holding(folder, 2):
@@ -230,9 +228,7 @@ def test_a_recycled_number_is_another_state(folder: Path) -> None:
     """A folder that was removed and made again counts from one: what was read of the old one is not believed."""
     old = Desk(folder)
     with old.lease(wanted(2)):
-        for path in folder.iterdir():
-            path.unlink()
-        folder.rmdir()
+        removed(folder)
         with holding(folder, 1, "the new one"):
             assert [one.purpose for one in old.line().tickets] == ["the new one"]
 
