@@ -81,7 +81,8 @@ class Held:
         ticket: place in the line.
         task: what was done.
         asked: when, in seconds since the host's start.
-        served: likewise.
+        served: when it was its turn, likewise.
+        began: when it noticed and began, likewise.
         ended: likewise; when it was killed, where it was.
     """
 
@@ -90,6 +91,7 @@ class Held:
     task: Task
     asked: float
     served: float
+    began: float
     ended: float
 
 
@@ -137,7 +139,7 @@ class Outcome:
     @property
     def late(self) -> float:
         """The longest that anybody waited beyond what those before took one after another, in seconds."""
-        longest = max(one.task.seconds for one in self.held)
+        longest = max(map(_lasted, self.held))
         return max(one.served - one.asked - self.before(one) * longest for one in self.held)
 
     @property
@@ -164,8 +166,8 @@ class Outcome:
 
 
 def _lasted(one: Held) -> float:
-    """Seconds that a task needed; not what it was held longer since the machine was busy."""
-    return min(one.task.seconds, one.ended - one.served)
+    """Seconds that a task really took: on a busy machine, sleeping for a second takes longer."""
+    return max(0.0, one.ended - one.began)
 
 
 def ideal_s(work: Sequence[Sequence[Task]], devices: int) -> float:
@@ -236,7 +238,7 @@ def _work(folder: Path, number: int, tasks: Sequence[Task]) -> None:
     log = os.open(folder / f"log-{number}", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     for task in tasks:
         with desk.lease(Wanted(f"task of {number}", task.devices, DEVICES)) as lease, _witnessed(folder, lease.devices):
-            _note(log, "had", lease.number, task.devices, task.seconds, lease.asked, lease.served)
+            _note(log, "had", lease.number, task.devices, task.seconds, lease.asked, lease.served, since_start())
             time.sleep(task.seconds)
             ended = since_start()
         _note(log, "done", lease.number, ended)
@@ -281,10 +283,10 @@ def _outcome(plan: Plan, folder: Path, killed: list[tuple[int, float]], began: f
         ended |= {float(note[1]): float(note[2]) for note in notes if note[0] == "done"}
         for kind, ticket, *values in notes:
             if kind == "had":
-                devices, seconds, asked, served = map(float, values)
+                devices, seconds, asked, served, started = map(float, values)
                 deaths = [moment for process, moment in killed if process == number and moment >= served]
                 end = ended.get(float(ticket)) or min(deaths)
-                held.append(Held(number, int(ticket), Task(int(devices), seconds), asked, served, end))
+                held.append(Held(number, int(ticket), Task(int(devices), seconds), asked, served, started, end))
     held.sort(key=lambda one: one.ticket)
     line = Desk(folder / "line").line()
     return Outcome(
