@@ -68,8 +68,9 @@ class Record:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._lock: tuple[int, FileLock] | None = None
-        #: The state that was read last, and what tells it from another of the same number in another folder.
-        self._seen: tuple[int, int, Line] = (0, 0, Line())
+        #: The state that was read last, after what tells it from another of the same number in another folder. An inode
+        #: that was given up is given to the next file (tried on ext4), so that its time counts, too.
+        self._seen: tuple[tuple[int, int, int], Line] = ((0, 0, 0), Line())
         self._made = False
 
     @property
@@ -158,9 +159,13 @@ class Record:
     def _read(self) -> tuple[int, Line]:
         for _ in range(_LOOKS):
             try:
-                number, inode = max(_states(self.folder), default=(0, 0))
-                if (number, inode) != self._seen[:2]:
-                    self._seen = number, inode, self._load(self.folder / _name(number)) if number else Line()
+                number = max(_states(self.folder), default=0)
+                if number == 0:
+                    return 0, Line()
+                found = (self.folder / _name(number)).lstat()
+                key = number, found.st_ino, found.st_ctime_ns
+                if key != self._seen[0]:
+                    self._seen = key, self._load(self.folder / _name(number))
             except FileNotFoundError:
                 # Replaced between the two; and a folder that was removed is made again.
                 self._made = False
@@ -168,7 +173,7 @@ class Record:
             except OSError as error:
                 raise LeaseError(f"cannot read the line in {self.place}: {error}") from error
             else:
-                return number, self._seen[2]
+                return number, self._seen[1]
         raise LeaseError(f"the line in {self.place} changes faster than it can be read")
 
     def _load(self, path: Path) -> Line:
@@ -222,12 +227,12 @@ class Record:
                     path.unlink()
 
 
-def _states(folder: Path) -> Iterator[tuple[int, int]]:
-    """Number and inode of every state in a folder."""
+def _states(folder: Path) -> Iterator[int]:
+    """The number of every state in a folder."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if found := _STATE.fullmatch(entry.name):
-                yield int(found[1]), entry.inode()
+                yield int(found[1])
 
 
 def _name(number: int) -> str:

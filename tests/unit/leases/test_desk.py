@@ -321,21 +321,22 @@ def test_a_device_is_taken_once_the_stranger_has_gone(folder: Path, monkeypatch:
 
 
 def test_a_stranger_who_stays_keeps_nobody_else_back(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who waits for his device looks before the time is over, so that others get the rest meanwhile."""
-    monkeypatch.setattr(desks, "_OCCUPIED_S", 1.0)
-    monkeypatch.setattr(desks, "_AGAIN_S", 0.2)
+    """Who waits for his device looks at it before the time is over, so that the others are not kept for it in vain."""
+    monkeypatch.setattr(desks, "_OCCUPIED_S", 10.0)
+    monkeypatch.setattr(desks, "_AGAIN_S", 0.3)
     strangers = Strangers(a="process 7")
 
-    def ask() -> None:
-        with Desk(folder, occupied=strangers, patience_s=4).lease(wanted(2)):
-            pass
+    with (
+        pytest.raises(LeaseError, match="gave up"),
+        Desk(folder, occupied=strangers, patience_s=2).lease(wanted(2)),
+    ):
+        pass
 
-    with running(ask):
-        eventually(lambda: bool(Desk(folder).line().occupied))
-        for _ in range(6):
-            with Desk(folder, occupied=strangers, patience_s=1).lease(wanted()) as lease:
-                assert lease.devices == ("GPU-b",)
-            time.sleep(0.3)
+    assert strangers.asked[0] == TWO
+    assert len(strangers.asked) > 2
+    assert set(strangers.asked[1:]) == {("GPU-a",)}
+    with Desk(folder, occupied=strangers).lease(wanted()) as lease:
+        assert lease.devices == ("GPU-b",)
 
 
 def test_a_driver_that_does_not_answer_leaves_nothing_held(folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import stat
@@ -155,7 +154,8 @@ def _fifo(path: Path) -> None:
 
 
 def _link(path: Path) -> None:
-    (path.parent.parent / "elsewhere").write_bytes(json.dumps({"version": 1}).encode())
+    (own,) = path.parent.glob("line-*.json")
+    (path.parent.parent / "elsewhere").write_bytes(own.read_bytes())
     path.symlink_to(path.parent.parent / "elsewhere")
 
 
@@ -228,6 +228,7 @@ def test_a_recycled_number_is_another_state(folder: Path) -> None:
     """A folder that was removed and made again counts from one: what was read of the old one is not believed."""
     old = Desk(folder)
     with old.lease(wanted(2)):
+        assert len(old.line().tickets) == 1
         removed(folder)
         with holding(folder, 1, "the new one"):
             assert [one.purpose for one in old.line().tickets] == ["the new one"]
