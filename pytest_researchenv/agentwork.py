@@ -56,6 +56,7 @@ class Order:
         prompt: what a model is told.
         gateway: what stands between it and the outside; None for nothing.
         run_limited: whether what it may spend is what the run had left, and not its own limit.
+        devices: how many devices it is given.
     """
 
     agent: Agent
@@ -66,6 +67,7 @@ class Order:
     prompt: str = ""
     gateway: GatewayRequest | None = None
     run_limited: bool = False
+    devices: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +79,14 @@ class Worked:
         ended: how it ended, in words.
         numbers: what it used.
         refused: what was refused to it.
+        devices: how many devices it had.
         notes: what people should know.
     """
 
     container: Container
     ended: str
     numbers: Mapping[str, float]
+    devices: int = 0
     refused: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -114,6 +118,9 @@ def at_work(
     with ExitStack() as stack:
         # Made ready first: the gateway's time runs.
         tools = _tools(engine, order)
+        purpose = f"the agent of {attempt.key}"
+        share = stack.enter_context(engine.sharing.share(engine.hardware, purpose, devices=order.devices, say=say))
+        devices = share.hardware.uuids
         way = None
         if order.gateway is not None:
             say("starting the gateway")
@@ -122,7 +129,9 @@ def at_work(
             stack.callback(settle, way.ledger)
         record = stack.enter_context(_recording(way.ledger, attempt)) if way else _nothing
         say("starting the agent's container")
-        container = stack.enter_context(engine.sandbox.opened(_spec(engine, order, attempt, way, tools)))
+        container = stack.enter_context(
+            engine.sandbox.opened(_spec(engine, order, attempt, way, tools=tools, devices=devices))
+        )
         container.put("/", source)
         container.start()
         if order.prompt:
@@ -140,9 +149,10 @@ def at_work(
         # As it is now: once the container has stopped, nobody asks for anything any more.
         trouble = _trouble(way.ledger, watch, late=time.monotonic() - began >= order.timeout_s) if way else None
         container.stop()
+        share.release()
         if way is None:
             _keep_trajectory(order.agent, attempt, way)
-            yield Worked(container, watch.reason or telemetry.ended, telemetry.numbers)
+            yield Worked(container, watch.reason or telemetry.ended, telemetry.numbers, devices=len(devices))
             return
         ledger = way.ledger
         _await_the_last(ledger)
@@ -156,6 +166,7 @@ def at_work(
             container,
             ended=watch.reason or budget or telemetry.ended,
             numbers={**telemetry.numbers, **usage_numbers(ledger)},
+            devices=len(devices),
             refused=refused(ledger),
             notes=cost_notes(ledger),
         )
@@ -167,7 +178,13 @@ def _tools(engine: Engine, order: Order) -> tuple[Mount, ...]:
 
 
 def _spec(
-    engine: Engine, order: Order, attempt: Attempt, way: Gateway | None, tools: tuple[Mount, ...]
+    engine: Engine,
+    order: Order,
+    attempt: Attempt,
+    way: Gateway | None,
+    *,
+    tools: tuple[Mount, ...],
+    devices: tuple[str, ...],
 ) -> ContainerSpec:
     needs = order.needs
     return ContainerSpec(
@@ -176,7 +193,7 @@ def _spec(
         joins=(Join(way.network),) if way else (),
         mounts=(*engine.mounts, *tools),
         limits=order.limits,
-        devices=engine.hardware.uuids,
+        devices=devices,
         labels={"researchenv.attempt": str(attempt.key)},
         scratch=SCRATCH if needs.prompted else "",
     )

@@ -11,6 +11,7 @@ from pytest_researchenv.agents.protocol import Tool
 from pytest_researchenv.errors import AssetError, ImageError, SandboxError
 from pytest_researchenv.gateway.protocol import Gateway, GatewayRequest
 from pytest_researchenv.hardware import CPU_ONLY, Hardware
+from pytest_researchenv.leases.sharing import ALONE, Sharing
 from pytest_researchenv.sandbox.protocol import ContainerSpec, Mount, Sandbox
 
 
@@ -42,6 +43,7 @@ class Engine:
         tools: read-only volume with node and pyright.
         hardware: what C2 to C4 run on, and what agents are given.
         notes: what people should know of it: host settings that could not be carried into containers.
+        sharing: how devices and slots are shared with other runs on the engine's host.
         volume_of: puts a file of this host (name, digest of its content, path) into a read-only volume.
         tool_volume: puts an agent's tool into a read-only volume, once.
         gateway: opens a gateway for one attempt.
@@ -56,6 +58,7 @@ class Engine:
     environment: Mapping[str, str]
     tools: Mount
     hardware: Hardware = CPU_ONLY
+    sharing: Sharing = ALONE
     notes: tuple[str, ...] = ()
     volume_of: Callable[[str, str, Path], Mount] = _no_volumes
     tool_volume: Callable[[Tool], Mount] = _no_tools

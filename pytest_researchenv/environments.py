@@ -23,6 +23,8 @@ from pytest_researchenv.errors import (
     StoreError,
 )
 from pytest_researchenv.gateway.protocol import Ledger
+from pytest_researchenv.hardware import Hardware
+from pytest_researchenv.leases.desk import holds_nothing
 from pytest_researchenv.model import Environment, EnvironmentKey, Examination, Repository, Tier, Verdict
 from pytest_researchenv.probes.protocol import Tree
 from pytest_researchenv.progress import Teller
@@ -101,6 +103,7 @@ class Environments:
             StaleEnvironmentError: there is one, but what shaped it has changed.
         """
         agent = self._find_agent(agent_name)
+        holds_nothing("the environment's lock")
         self._say("waiting for the environment's lock")
         with self._store.lock(agent_name, repository.key, trial=trial):
             attempt = self._current(agent_name, repository, trial)
@@ -293,6 +296,7 @@ class Environments:
             repository=repository,
             timeout_s=self._timeout_s(needs),
             limits=self._settings.agent_limits,
+            devices=len(self._offered().devices),
             prompt=self._prompt(needs, repository) if needs.prompted else "",
             run_limited=max_cost_usd is not None and max_cost_usd != needs.budget.max_cost_usd,
             gateway=self._access.request(
@@ -306,7 +310,7 @@ class Environments:
         )
 
     def _prompt(self, needs: Needs, repository: Repository) -> str:
-        hardware = self._engine().hardware
+        hardware = self._offered()
         return render_prompt(
             repository,
             template=self._settings.agents.prompt,
@@ -315,6 +319,11 @@ class Environments:
             accelerator=", ".join(dict.fromkeys(device.name for device in hardware.devices)),
             timeout_s=self._timeout_s(needs),
         )
+
+    def _offered(self) -> Hardware:
+        """The hardware with so many devices as an agent is given."""
+        hardware, most = self._engine().hardware, self._settings.agent_gpus
+        return hardware if most is None else hardware.first(most)
 
     def _timeout_s(self, needs: Needs) -> float:
         return self._settings.agent_timeout_s or needs.timeout_s or DEFAULT_TIMEOUT_S
@@ -328,6 +337,7 @@ class Environments:
             "agent_timeout_s": f"{self._timeout_s(needs):g}",
             "agent_memory_bytes": str(limits.memory_bytes),
             "agent_cpus": f"{limits.cpus:g}" if limits.cpus else "all",
+            **({} if self._settings.agent_gpus is None else {"agent_gpus": str(self._settings.agent_gpus)}),
             **(self._told(needs, repository) if needs.prompted else {}),
             **agent.inputs(repository),
         }

@@ -15,6 +15,7 @@ __all__ = [
     "DevicesUnavailableError",
     "ImageError",
     "InfrastructureError",
+    "LeaseError",
     "ProviderError",
     "ResearchEnvError",
     "SandboxError",
@@ -60,6 +61,10 @@ class SandboxError(InfrastructureError):
 
 class DevicesUnavailableError(SandboxError):
     """The container engine has no means to give accelerators to a container, whatever the image."""
+
+
+class LeaseError(InfrastructureError):
+    """A device, or a place to work, could not be had, or the line of those who wait for one cannot be used."""
 
 
 class ProviderError(InfrastructureError, ConnectionError):

@@ -17,6 +17,7 @@ from pytest_researchenv.live import teller_of
 from pytest_researchenv.model import Examination, Tier
 from pytest_researchenv.options import (
     accelerator_option,
+    agent_gpus_option,
     agent_settings,
     agents_of,
     continued_option,
@@ -25,6 +26,7 @@ from pytest_researchenv.options import (
     ratio_option,
     rerun_option,
     run_option,
+    sharing_option,
     text_option,
     timeout_option,
 )
@@ -90,16 +92,17 @@ def harness_of(config: pytest.Config) -> Harness:
             reuse_anyway=config.getoption("--researchenv-reuse-anyway"),
             agent_timeout_s=timeout_option(config),
             agent_limits=limits_option(config),
+            agent_gpus=agent_gpus_option(config),
             c0_max_missing=ratio_option(config, "c0_max_missing"),
             cache=path_option(config, "cache"),
             session=config.stash[SESSION],
             agents=agent_settings(config),
         )
         say = teller_of(config)
-        image, accelerator = text_option(config, "image"), accelerator_option(config)
+        image, accelerator, sharing = text_option(config, "image"), accelerator_option(config), sharing_option(config)
 
         def engine() -> Engine:
-            made = docker_engine(settings.run, image=image, accelerator=accelerator, say=say)
+            made = docker_engine(settings.run, image=image, accelerator=accelerator, say=say, sharing=sharing)
             config.stash.get(OPENED, _nobody)(made)
             return made
 

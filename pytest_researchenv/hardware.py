@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 
@@ -61,6 +61,10 @@ class Hardware:
     def uuids(self) -> tuple[str, ...]:
         """What `ContainerSpec.devices` takes."""
         return tuple(device.uuid for device in self.devices)
+
+    def first(self, count: int) -> Hardware:
+        """The same with so many of its devices."""
+        return replace(self, devices=self.devices[:count])
 
     def shortage(self, needed: int) -> str:
         """What a skip says when there are fewer devices than needed; empty when there are enough."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -22,10 +23,12 @@ from pytest_researchenv.diagnosis import Diagnosis, diagnosis_of
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.environments import Environments
 from pytest_researchenv.errors import ConfigurationError, InfrastructureError, ResearchEnvError
+from pytest_researchenv.hardware import Hardware
 from pytest_researchenv.integrity.audit import audit
 from pytest_researchenv.integrity.believing import believed
 from pytest_researchenv.integrity.checks import all_checks
 from pytest_researchenv.integrity.protocol import Check
+from pytest_researchenv.leases.desk import holds_nothing
 from pytest_researchenv.lock import dataset_of
 from pytest_researchenv.model import Audit, Cause, Environment, Examination, Repository, Tier, TierResult, Verdict
 from pytest_researchenv.packedlogs import pack_log
@@ -141,6 +144,7 @@ class Harness:
             attempt, environment = self._stored or self.environments.get(
                 agent_name, repository, retry=retry, trial=trial
             )
+            holds_nothing(f"the lock of {tier}")
             self._say(f"waiting for the lock of {tier}")
             with attempt.lock(tier):
                 standing = self._standing(attempt, repository, tier)
@@ -180,7 +184,8 @@ class Harness:
 
         def look(log: Callable[[bytes], object]) -> Audit:
             task = self._task(log, attempt, environment, repository)
-            judged = self._probes[tier].judge(replace(task, assets=self._assets(repository, tier), audit=found))
+            task = replace(task, assets=self._assets(repository, tier), audit=found, lease=self._lease(task, tier))
+            judged = self._probes[tier].judge(task)
             return Audit(replace(believed(judged, found), audit=found.result.basis))
 
         return self._recorded(attempt, environment, repository, tier, look).result
@@ -205,7 +210,8 @@ class Harness:
 
             def look(log: Callable[[bytes], object]) -> Audit:
                 task = self._task(log, attempt, environment, repository)
-                return audit(task, attempt.changes, checks=self._checks)
+                with replace(task, lease=self._lease(task, Examination.INTEGRITY)).leased(0):
+                    return audit(task, attempt.changes, checks=self._checks)
 
             return self._recorded(attempt, environment, repository, Examination.INTEGRITY, look), True
 
@@ -289,6 +295,25 @@ class Harness:
                 self.judge(environment.key.agent, repository, other, trial=attempt.start.trial).result
             ),
         )
+
+    def _lease(self, task: ProbeTask, subject: Tier | Examination) -> Callable[[int], AbstractContextManager[Hardware]]:
+        """What gives a probe its share of devices and slots. While it waits, it says so, and when it goes on."""
+        purpose = f"{subject} of {task.environment.key}"
+
+        @contextmanager
+        def lease(devices: int) -> Iterator[Hardware]:
+            waits: list[str] = []
+
+            def say(words: str) -> None:
+                waits.append(words)
+                self._say(words)
+
+            with self._engine.sharing.share(task.hardware, purpose, devices=devices, say=say) as share:
+                if waits:
+                    self._say("auditing" if isinstance(subject, Examination) else f"probing {subject}")
+                yield share.hardware
+
+        return lease
 
     def _assets(self, repository: Repository, tier: Tier) -> tuple[Mount, ...]:
         chosen = {name: repository.assets[name] for name in repository.spec(tier).assets}

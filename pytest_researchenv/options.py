@@ -16,6 +16,7 @@ from pytest_researchenv.agents.registry import find_agent
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.gateway.protocol import Reach
 from pytest_researchenv.hardware import Accelerator
+from pytest_researchenv.leases.choice import AUTO, FOLDER, SharingSettings, parse_gpus
 from pytest_researchenv.rerun import Rerun, parse_rerun
 from pytest_researchenv.sandbox.protocol import Limits
 from pytest_researchenv.settings import AgentSettings
@@ -24,6 +25,7 @@ from pytest_researchenv.settings import AgentSettings
 __all__ = [
     "accelerator_option",
     "add_options",
+    "agent_gpus_option",
     "agent_settings",
     "agents_of",
     "attempts_option",
@@ -38,6 +40,7 @@ __all__ = [
     "rerun_option",
     "run_option",
     "seconds_option",
+    "sharing_option",
     "text_option",
     "timeout_option",
 ]
@@ -50,6 +53,11 @@ _TEXTS = {
     "results": ("researchenv-results", "folder for environments and results"),
     "image": ("", "registry reference of the base image (default: a Debian base, made on first use)"),
     "accelerator": ("auto", "what C2 to C4 run on: cuda, cpu (emulated), or auto: cuda where a device answers"),
+    "gpus": ("all", "devices that may be used: all, a number, or device=0,2 as Docker's --gpus has it"),
+    "agent_gpus": ("", "how many of them each agent is given (default: all)"),
+    "slots": ("0", "how many agents and probes may be at work at once on the engine's host; auto; 0 for no limit"),
+    "leases": ("", "folder in which all users of this host wait for devices (default: /tmp/researchenv-leases)"),
+    "lease_timeout": ("86400", "seconds to wait for devices that others use, at most"),
     "agent_timeout": ("", "wall time limit of an agent's attempt, in seconds (default: its profile's, else 3600)"),
     "agent_memory": ("16", "memory of the agent's container, in GiB"),
     "agent_cpus": ("0", "processors of the agent's container, may be a fraction; 0 for all"),
@@ -138,6 +146,8 @@ def check_options(config: pytest.Config) -> None:
     seconds_option(config, "progress_interval")
     accelerator_option(config)
     limits_option(config)
+    sharing_option(config)
+    agent_gpus_option(config)
     ratio_option(config, "c0_max_missing")
 
 
@@ -298,6 +308,32 @@ def accelerator_option(config: pytest.Config) -> str:
     if text not in ("auto", *Accelerator):
         raise pytest.UsageError(f"{_flag('accelerator')} is {text!r}: give auto, {' or '.join(Accelerator)}")
     return text
+
+
+def sharing_option(config: pytest.Config) -> SharingSettings:
+    """Return which devices may be used, and how they are shared with other runs of the host."""
+    try:
+        gpus = parse_gpus(text_option(config, "gpus"))
+    except ConfigurationError as error:
+        raise pytest.UsageError(f"{_flag('gpus')}: {error}") from error
+    slots = AUTO
+    if text_option(config, "slots") != "auto":
+        wanted = "a whole number, 0 for no limit, or auto"
+        slots = int(_number(config, "slots", wanted, lambda value: value in range(100_001)))
+    return SharingSettings(
+        gpus=gpus,
+        slots=slots,
+        slot_bytes=limits_option(config).memory_bytes,
+        folder=path_option(config, "leases") if text_option(config, "leases") else FOLDER,
+        patience_s=seconds_option(config, "lease_timeout"),
+    )
+
+
+def agent_gpus_option(config: pytest.Config) -> int | None:
+    """Return how many devices each agent is given; None for all that the run may use."""
+    if text_option(config, "agent_gpus") in ("", "all"):
+        return None
+    return int(_number(config, "agent_gpus", "a whole number, or all", lambda value: value in range(100_001)))
 
 
 def ratio_option(config: pytest.Config, name: str) -> float:

@@ -105,7 +105,7 @@ def provision(
         telemetry={**worked.numbers, **_sizes(engine, image)},
         ended=worked.ended,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        devices=len(engine.hardware.uuids),
+        devices=worked.devices,
         refused=worked.refused,
         notes=worked.notes,
     )

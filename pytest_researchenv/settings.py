@@ -54,6 +54,7 @@ class Settings:
         reuse_anyway: whether an environment is used although what shaped it has changed.
         agent_timeout_s: the agent's wall time limit in seconds; None: its profile's, else an hour.
         agent_limits: resources of the agent's container.
+        agent_gpus: how many devices an agent is given; None for all that the run may use.
         c0_max_missing: share of imports that may be missing, 0 to 1.
         cache: folder for pinned trees.
         session: id of this pytest session, the same on every worker.
@@ -73,3 +74,4 @@ class Settings:
     session: str
     agents: AgentSettings = field(default_factory=AgentSettings)
     rerun: Rerun = NOTHING
+    agent_gpus: int | None = None

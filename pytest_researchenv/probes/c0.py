@@ -141,14 +141,15 @@ class C0Probe:
             # Judged, this would be a pass that nothing can fail.
             return TierResult(Tier.C0, Verdict.SKIPPED, Cause.NOT_APPLICABLE, "the pinned tree has no Python files")
         try:
-            lookup = _find_modules(task, scan, python)
-            pyright = _analyse(task, scan, python)
-            own = OwnModules.of(task.tree.root, task.tree.files)
-            beyond = _beyond(scan, own, pyright, lookup.version)
-            doubts = _doubts(task, lookup, beyond.union(item.name for item in pyright.diagnostics))
-            hollow = beyond.difference(lookup.modules).union(beyond.intersection(doubts))
-            # Not all of it need count: pyright says nothing of what is imported where it sees that no code runs.
-            unmet = _analyse(task, scan, python, hidden=hollow, alone=pyright.alone).diagnostics if hollow else ()
+            with task.leased(0):
+                lookup = _find_modules(task, scan, python)
+                pyright = _analyse(task, scan, python)
+                own = OwnModules.of(task.tree.root, task.tree.files)
+                beyond = _beyond(scan, own, pyright, lookup.version)
+                doubts = _doubts(task, lookup, beyond.union(item.name for item in pyright.diagnostics))
+                hollow = beyond.difference(lookup.modules).union(beyond.intersection(doubts))
+                # Not all of it need count: pyright says nothing of what is imported where it sees that no code runs.
+                unmet = _analyse(task, scan, python, hidden=hollow, alone=pyright.alone).diagnostics if hollow else ()
         except _BrokenEnvironmentError as broken:
             return _failed(Cause.BROKEN_ENVIRONMENT, str(broken))
         unmet = tuple(item for item in unmet if item.name in hollow)

@@ -118,18 +118,11 @@ class C2Probe:
         python = reported_python(task.environment)
         if isinstance(python, Unreported):
             return replace(emulated, cause=python.cause, reason=python.reason)
-        interpreter = attempted(
-            task, lambda: find_interpreter(task.sandbox, task.environment.image, python, labels=attempt_labels(task))
-        )
-        if isinstance(interpreter, Broken):
-            return replace(emulated, cause=Cause.BROKEN_ENVIRONMENT, reason=interpreter.reason)
-        seen: list[_Seen] = []
-        for framework in task.repository.frameworks:
-            asked = _ask(task, interpreter, framework)
-            if isinstance(asked, Broken):
-                return replace(emulated, cause=Cause.BROKEN_ENVIRONMENT, reason=asked.reason)
-            seen.append(asked)
-        return _verdict(seen, hardware)
+        with task.leased(task.devices_then) as held:
+            seen = _looked(held, python)
+        if isinstance(seen, Broken):
+            return replace(emulated, cause=Cause.BROKEN_ENVIRONMENT, reason=seen.reason)
+        return _verdict(seen, held.hardware)
 
 
 def _not_applicable(task: ProbeTask) -> str:
@@ -142,8 +135,24 @@ def _not_applicable(task: ProbeTask) -> str:
 # --- observing --------------------------------------------------------------------------------------------
 
 
+def _looked(task: ProbeTask, python: str) -> list[_Seen] | Broken:
+    """Ask every declared framework."""
+    interpreter = attempted(
+        task, lambda: find_interpreter(task.sandbox, task.environment.image, python, labels=attempt_labels(task))
+    )
+    if isinstance(interpreter, Broken):
+        return interpreter
+    seen: list[_Seen] = []
+    for framework in task.repository.frameworks:
+        asked = _ask(task, interpreter, framework)
+        if isinstance(asked, Broken):
+            return asked
+        seen.append(asked)
+    return seen
+
+
 def _ask(task: ProbeTask, interpreter: Interpreter, framework: str) -> _Seen | Broken:
-    """Run the script for one framework, with all the devices there are."""
+    """Run the script for one framework, with all the devices that were leased."""
     nonce = secrets.token_hex(8)
     home = f"/researchenv/probes/{secrets.token_hex(8)}"
     script = f"{home}/script/alignment.py"

@@ -7,6 +7,8 @@ are recorded and neither is held against the agent. `docs/c5.md` has every case.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pytest_researchenv.errors import InfrastructureError
 from pytest_researchenv.model import (
     Cause,
@@ -54,8 +56,12 @@ class C5Probe:
         report = task.environment.report
         if report is None:
             return _unreported(task)
-        seen = observe(task, report.python_path) if report.python_path else Unusable("python_path is null")
-        return _result(task, report, seen, _c4(task))
+        if not report.python_path:
+            return _result(task, report, Unusable("python_path is null"), _c4(task))
+        with task.leased(len(task.hardware.devices)) as held:
+            seen = observe(held, report.python_path)
+        # Once nothing is held any more: C4 takes devices of its own.
+        return _result(replace(task, hardware=held.hardware), report, seen, _c4(task))
 
 
 def _unreported(task: ProbeTask) -> TierResult:

@@ -93,8 +93,9 @@ def execute(task: ProbeTask, tier: Tier, requirement: Requirement) -> TierResult
     wanted = 0 if emulated else requirement.devices
     if shortage := task.hardware.shortage(wanted):
         return TierResult(tier, Verdict.SKIPPED, Cause.INSUFFICIENT_HARDWARE, shortage)
-    setting = Setting(task.hardware.uuids[:wanted], requirement.nproc)
-    result = _judged(task, tier, spec, setting, requirement.observe)
+    with task.leased(wanted) as held:
+        setting = Setting(held.hardware.uuids, requirement.nproc)
+        result = _judged(held, tier, spec, setting, requirement.observe)
     return replace(result, emulated=emulated)
 
 

@@ -31,7 +31,7 @@ from pytest_researchenv.probes.evidence import Outputs, read_outputs
 from pytest_researchenv.probes.interpreter import Broken, find_interpreter
 from pytest_researchenv.probes.protocol import ProbeTask, Tree
 from pytest_researchenv.probes.world import Interpreter, probe_environment
-from pytest_researchenv.sandbox.gpu import DeviceUse, monitored
+from pytest_researchenv.sandbox.gpu import HELD_BYTES, DeviceUse, monitored
 from pytest_researchenv.sandbox.protocol import Completed, Container, ContainerSpec, Limits
 from pytest_researchenv.source import tree_tar
 from pytest_researchenv.suite import shared_modules
@@ -54,9 +54,6 @@ __all__ = [
 _HOME = "/researchenv/probes"
 _CONTROL_S = 60.0
 
-#: Device memory that counts as held. Drivers list processes that only look at a device with 0 to some MiB, while a CUDA
-#: context takes hundreds.
-HELD_BYTES = 32 * 1024**2
 #: How long a probe under the observer may be held at its end, in seconds; with a working monitor it is some tenths.
 _HOLD_S = 10.0
 _LOOK_S = 0.2

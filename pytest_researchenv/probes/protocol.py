@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -59,6 +60,7 @@ class ProbeTask:
         log: called with all that the probe's containers print.
         settings: name → value of options that tiers read (`c0_max_missing`).
         hardware: what there is to run on.
+        lease: gives so many of the devices, and a slot, until the end of a block; None where nothing is shared.
         assets: the read-only volumes with the tier's assets.
         result_of: gives the result of another tier of the same environment, probing it when there is none.
         audit: what the integrity audit found; None while it is under way, and where nobody asked for one.
@@ -73,10 +75,28 @@ class ProbeTask:
     log: Callable[[bytes], object]
     settings: Mapping[str, float]
     hardware: Hardware = CPU_ONLY
+    lease: Callable[[int], AbstractContextManager[Hardware]] | None = None
     assets: tuple[Mount, ...] = ()
     result_of: Callable[[Tier], TierResult] | None = None
     audit: Audit | None = None
     records: Path | None = None
+
+    @contextmanager
+    def leased(self, devices: int) -> Iterator[ProbeTask]:
+        """Wait for devices and for a slot; in the block, the task's hardware has those devices and no others.
+
+        Ask for the result of another tier, or anything else that waits for others, before the block or after it.
+
+        Raises:
+            LeaseError: they could not be had.
+        """
+        with self.lease(devices) if self.lease else nullcontext(self.hardware.first(devices)) as hardware:
+            yield replace(self, hardware=hardware)
+
+    @property
+    def devices_then(self) -> int:
+        """So many devices as the agent was given, as far as they are there, and one at least: what its claims mean."""
+        return min(max(1, self.environment.devices), len(self.hardware.devices))
 
 
 class Probe(Protocol):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pytest_researchenv.errors import DevicesUnavailableError, SandboxError
 from pytest_researchenv.hardware import Device
 from pytest_researchenv.sandbox._fakefiles import FakeFiles
-from pytest_researchenv.sandbox._nvidia import DEVICE_QUERY
+from pytest_researchenv.sandbox._nvidia import APPS_QUERY, DEVICE_QUERY, MEMORY_QUERY
 from pytest_researchenv.sandbox.protocol import ALL_DEVICES
 
 
@@ -85,6 +85,10 @@ class FakeDriver:
                 f"{one.compute_capability[0]}.{one.compute_capability[1]}, {self._version}\n"
                 for one in self._devices
             )
+        if argv == MEMORY_QUERY:
+            return self._levels()
+        if argv == APPS_QUERY:
+            return self._apps()
         if argv[1:] == ("-L",):
             return "".join(f"GPU {one.index}: {one.name} (UUID: {one.uuid})\n" for one in self._devices)
         major, minor = self._cuda
@@ -98,16 +102,19 @@ class FakeDriver:
             if self.broken:
                 code, text = self.broken
                 yield f"{text}\n#memory {code}\n".encode()
-            held = {key: size for key, size in dict(self._held).items() if size}
-            for device in self._devices:
-                used = sum(size for (_, uuid), size in held.items() if uuid == device.uuid)
-                yield f"{device.uuid}, {used // _MIB}\n".encode()
-            yield b"#memory 0\n"
-            for (pid, uuid), size in held.items():
-                told = "[N/A]" if self.hides_memory else str(size // _MIB)
-                yield f"{pid}, {uuid}, {told}\n".encode()
-            yield b"#apps 0\n"
+            yield f"{self._levels()}#memory 0\n{self._apps()}#apps 0\n".encode()
             time.sleep(_PERIOD_S)
+
+    def _levels(self) -> str:
+        held = dict(self._held)
+        used = {one.uuid: sum(size for (_, uuid), size in held.items() if uuid == one.uuid) for one in self._devices}
+        return "".join(f"{uuid}, {size // _MIB}\n" for uuid, size in used.items())
+
+    def _apps(self) -> str:
+        held = {key: size for key, size in dict(self._held).items() if size}
+        return "".join(
+            f"{pid}, {uuid}, {'[N/A]' if self.hides_memory else size // _MIB}\n" for (pid, uuid), size in held.items()
+        )
 
 
 def no_driver(wanted: tuple[str, ...]) -> None:

@@ -8,7 +8,7 @@ driver's own words, never a guess.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from pytest_researchenv.errors import InfrastructureError
@@ -18,6 +18,7 @@ from pytest_researchenv.hardware import Device
 __all__ = [
     "APPS_QUERY",
     "DEVICE_QUERY",
+    "HELD_BYTES",
     "MEMORY_QUERY",
     "Holding",
     "absence",
@@ -26,6 +27,7 @@ __all__ = [
     "parse_holdings",
     "parse_instances",
     "parse_memory",
+    "users_of",
 ]
 
 _FORMAT = "--format=csv,noheader,nounits"
@@ -34,6 +36,13 @@ MEMORY_QUERY = ("nvidia-smi", "--query-gpu=uuid,memory.used", _FORMAT)
 APPS_QUERY = ("nvidia-smi", "--query-compute-apps=pid,gpu_uuid,used_memory", _FORMAT)
 
 _MIB = 1024**2
+
+#: Device memory that counts as held. Drivers list processes that only look at a device with 0 to some MiB, while a CUDA
+#: context takes hundreds.
+HELD_BYTES = 32 * _MIB
+
+#: Less memory than this may be in use on a device that nobody uses: the driver's own, up to some hundred MiB.
+_IDLE_BYTES = 1024 * _MIB
 
 #: A product name may hold commas, so the fields are told by both ends.
 _DEVICE = re.compile(
@@ -185,6 +194,36 @@ def parse_memory(text: str) -> dict[str, int | None]:
     """Read the answer to `MEMORY_QUERY`: uuid → bytes in use, None where the driver does not say."""
     found = (_MEMORY.fullmatch(line) for line in _lines(text))
     return {match["uuid"]: _bytes(match["memory"]) for match in found if match}
+
+
+def users_of(
+    devices: tuple[str, ...], memory: Mapping[str, int | None], holdings: tuple[Holding, ...]
+) -> dict[str, str]:
+    """Say which of some devices are in use, and what shows it: uuid → words.
+
+    A process that holds memory of a device counts. Where the driver names none, the device's memory counts: it may hide
+    processes of other containers, and a desktop draws on devices without computing. An idle driver itself holds some
+    hundred MiB.
+
+    Args:
+        devices: uuids.
+        memory: what `parse_memory` returned.
+        holdings: what `parse_holdings` returned.
+    """
+    found: dict[str, str] = {}
+    for uuid in devices:
+        pids = sorted({held.pid for held in holdings if held.uuid == uuid and _in_earnest(held)})
+        used = memory.get(uuid) or 0
+        if pids:
+            more = f" and {len(pids) - 1} more" if len(pids) > 1 else ""
+            found[uuid] = f"process {pids[0]}{more}, {used // _MIB} MiB in use"
+        elif used >= _IDLE_BYTES:
+            found[uuid] = f"{used // _MIB} MiB in use, by whom the driver does not say"
+    return found
+
+
+def _in_earnest(held: Holding) -> bool:
+    return held.memory_bytes is None or held.memory_bytes >= HELD_BYTES
 
 
 def _lines(text: str) -> Iterator[str]:

@@ -6,19 +6,37 @@ image that an agent made is not to be trusted with its own judgement.
 
 from __future__ import annotations
 
+import time
+
 from pytest_researchenv.errors import DevicesUnavailableError, InfrastructureError, SandboxError
 from pytest_researchenv.hardware import Accelerator, Hardware
 from pytest_researchenv.sandbox._monitor import DeviceUse, monitored
-from pytest_researchenv.sandbox._nvidia import DEVICE_QUERY, absence, parse_cuda, parse_devices, parse_instances
+from pytest_researchenv.sandbox._nvidia import (
+    APPS_QUERY,
+    DEVICE_QUERY,
+    HELD_BYTES,
+    MEMORY_QUERY,
+    absence,
+    parse_cuda,
+    parse_devices,
+    parse_holdings,
+    parse_instances,
+    parse_memory,
+    users_of,
+)
 from pytest_researchenv.sandbox.protocol import ALL_DEVICES, Completed, Container, ContainerSpec, Sandbox
 
 
-__all__ = ["DeviceUse", "detect", "monitored"]
+__all__ = ["HELD_BYTES", "DeviceUse", "detect", "monitored", "occupied"]
 
 #: Without the driver's persistence mode each call initialises every device: some seconds each.
 _PATIENCE_S = 120.0
 
 _NOT_FOUND = (126, 127)
+
+#: What was just used is let go of within this time, in seconds: who still holds it then is a stranger.
+_LETTING_GO_S = 5.0
+_PERIOD_S = 1.0
 
 
 def detect(sandbox: Sandbox, image: str) -> Hardware:
@@ -48,6 +66,33 @@ def detect(sandbox: Sandbox, image: str) -> Hardware:
             f"the container engine has devices but cannot give them to a container: {error}. "
             "Try `docker run --rm --gpus all` by hand, or run with --researchenv-accelerator=cpu."
         ) from error
+
+
+def occupied(sandbox: Sandbox, image: str, devices: tuple[str, ...]) -> dict[str, str]:
+    """Say which of some devices somebody uses, and what was seen of it: uuid → words.
+
+    Args:
+        sandbox: the engine.
+        image: our base image.
+        devices: uuids of devices that no container of ours uses.
+
+    Raises:
+        InfrastructureError: the driver does not answer.
+    """
+    with sandbox.opened(ContainerSpec(image, devices=devices, host_pids=True)) as container:
+        container.start()
+        deadline = time.monotonic() + _LETTING_GO_S
+        while (found := _users(container, devices)) and time.monotonic() < deadline:
+            time.sleep(_PERIOD_S)
+        return found
+
+
+def _users(container: Container, devices: tuple[str, ...]) -> dict[str, str]:
+    memory, apps = (_nvidia_smi(container, *query[1:]) for query in (MEMORY_QUERY, APPS_QUERY))
+    for answer in (memory, apps):
+        if not answer.ok:
+            raise _failed(answer)
+    return users_of(devices, parse_memory(memory.output.text()), parse_holdings(apps.output.text()))
 
 
 def _nothing(reason: str) -> Hardware:

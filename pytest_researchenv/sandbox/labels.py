@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 
-__all__ = ["KIND", "LIFETIME_S", "PREFIX", "Owner", "alive", "expired"]
+__all__ = ["KIND", "LIFETIME_S", "PREFIX", "Owner", "alive", "boot", "expired"]
 
 #: All our labels start with it.
 PREFIX = "researchenv."
@@ -68,12 +68,12 @@ class Owner:
 
 def alive(process: str) -> bool | None:
     """Whether the process of this host that `Owner.process` names still runs; None when that cannot be told."""
-    boot, _, rest = process.partition("/")
+    started, _, rest = process.partition("/")
     namespace, _, rest = rest.partition("/")
     pid, _, _start = rest.partition("/")
     if not pid.isdecimal():
         return None
-    if boot != _boot():
+    if started != boot():
         return False
     # A process in another container of this host: its id means nothing here.
     if namespace != _namespace():
@@ -98,7 +98,7 @@ def _process(pid: int) -> str:
     fields = _read(_PROC / str(pid) / "stat").rpartition(")")[2].split()
     # A zombie holds nothing any more.
     start = fields[19] if len(fields) > 19 and fields[0] not in "ZX" else ""  # noqa: PLR2004
-    return f"{_boot()}/{_namespace()}/{pid}/{start or _seen(pid)}"
+    return f"{boot()}/{_namespace()}/{pid}/{start or _seen(pid)}"
 
 
 def _seen(pid: int) -> str:
@@ -114,7 +114,8 @@ def _seen(pid: int) -> str:
     return "unknown"
 
 
-def _boot() -> str:
+def boot() -> str:
+    """What tells this start of the host from all others."""
     return _read(_PROC / "sys/kernel/random/boot_id") or "unknown"
 
 

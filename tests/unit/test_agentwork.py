@@ -31,9 +31,13 @@ from pytest_researchenv.gateway.protocol import (
     Trouble,
     Usage,
 )
+from pytest_researchenv.hardware import CPU_ONLY, Accelerator, Device, Hardware
+from pytest_researchenv.leases.desk import Desk
+from pytest_researchenv.leases.line import Ticket
+from pytest_researchenv.leases.sharing import ALONE, Sharing
 from pytest_researchenv.model import PathSource, Repository
 from pytest_researchenv.progress import Teller
-from pytest_researchenv.sandbox.fake import FakeContainer, FakeSandbox, Folder
+from pytest_researchenv.sandbox.fake import FakeContainer, FakeDriver, FakeSandbox, Folder
 from pytest_researchenv.sandbox.protocol import Join, Limits, Mount, Network
 from pytest_researchenv.secrets import Secret
 from pytest_researchenv.store import Attempt, Store
@@ -117,6 +121,7 @@ class Scene:
     sandbox: FakeSandbox = field(default_factory=FakeSandbox)
     settled: list[Ledger] = field(default_factory=list)
     opened: list[FakeGateway] = field(default_factory=list)
+    left: tuple[Ticket, ...] = ()
 
     def __post_init__(self) -> None:
         self.base = self.sandbox.add_image("base", {"/researchenv": Folder(), "/workspace": Folder()})
@@ -132,16 +137,34 @@ class Scene:
             yield gateway
         gateway.closed = True
 
-    def work(self, agent: FakeAgent, *, gateway: bool = True, timeout_s: float = 60) -> Worked:
+    def work(
+        self,
+        agent: FakeAgent,
+        *,
+        gateway: bool = True,
+        timeout_s: float = 60,
+        devices: int = 0,
+        hardware: Hardware = CPU_ONLY,
+        sharing: Sharing = ALONE,
+    ) -> Worked:
         """Let an agent work; its container is looked at before it is removed."""
         engine = replace(
             Engine(self.sandbox, self.base, "", (), {"PIP_INDEX_URL": "x"}, Mount("tools", "/tools")),
             gateway=self.gateway,
+            hardware=hardware,
+            sharing=sharing,
             tool_volume=lambda tool: Mount(f"volume-{tool.key}", "/anywhere"),
         )
         request = GatewayRequest(SERVICE, Secret("EXAMPLE_KEY", "secret")) if gateway else None
         order = Order(
-            agent, agent.needs, Repository("project", PathSource(".")), timeout_s, Limits(), "Do it.", request
+            agent,
+            agent.needs,
+            Repository("project", PathSource(".")),
+            timeout_s,
+            Limits(),
+            "Do it.",
+            request,
+            devices=devices,
         )
         with at_work(
             engine,
@@ -151,6 +174,7 @@ class Scene:
             settle=self.settled.append,
             say=Teller(),
         ) as worked:
+            self.left = sharing.desk.line().tickets if sharing.desk else ()
             return worked
 
     def file(self, name: str) -> str:
@@ -349,3 +373,24 @@ def test_a_transcript_that_cannot_be_read_is_no_error(scene: Scene, monkeypatch:
 
     assert scene.work(FakeAgent(lambda _: Telemetry("exited with code 0", {}))).ended == "exited with code 0"
     assert scene.file("transcript.log") == ""
+
+
+def test_an_agent_has_its_devices_while_it_works_and_no_longer(scene: Scene, tmp_path: Path) -> None:
+    """Others see whose they are; they are free again before anything is frozen, and how many it had is told."""
+    devices = tuple(Device(i, f"GPU-{i}", "NVIDIA A100-SXM4-40GB", 40 * 1024**3, (8, 0)) for i in range(4))
+    scene.sandbox = FakeSandbox(FakeDriver(devices))
+    scene.__post_init__()
+    desk = Desk(tmp_path / "leases" / "host")
+    seen: list[tuple[tuple[str, ...], list[str]]] = []
+
+    def look(task: AgentTask) -> Telemetry:
+        seen.append((_spec_of(task).spec.devices, [one.purpose for one in desk.line().tickets]))
+        return Telemetry("done", {})
+
+    worked = scene.work(
+        FakeAgent(look), devices=2, hardware=Hardware(Accelerator.CUDA, devices), sharing=Sharing(desk, devices)
+    )
+
+    assert seen == [(("GPU-0", "GPU-1"), [f"the agent of {scene.attempt.key}"])]
+    assert worked.devices == 2
+    assert not scene.left

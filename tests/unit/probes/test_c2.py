@@ -137,6 +137,7 @@ class World:
             telemetry={},
             ended="",
             created="",
+            devices=len(hardware.devices),
         )
         repository = Repository(
             "someone/project", PathSource("."), frameworks=frameworks, tiers={Tier.C2: spec or TierSpec()}
@@ -417,3 +418,30 @@ def test_an_engine_without_a_driver_is_to_blame(tmp_path: Path) -> None:
     """It is an error, never a failure."""
     with pytest.raises(DevicesUnavailableError):
         World(tmp_path, FakeSandbox()).judge(on_devices(), hardware=CUDA)
+
+
+@pytest.mark.parametrize(("given", "looked_at"), [(0, 1), (1, 1), (2, 2), (8, 2)])
+def test_as_many_devices_are_looked_at_as_the_agent_had(given: int, looked_at: int) -> None:
+    """One at least, and no more than there are."""
+    environment = Environment(
+        EnvironmentKey("run", "agent", "project", 1),
+        image="snapshot",
+        base_image="base",
+        workdir=REPO,
+        report=REPORT,
+        report_problem="",
+        changed=(),
+        inputs={},
+        telemetry={},
+        ended="",
+        created="",
+        devices=given,
+    )
+    repository, tree = Repository("someone/project", PathSource(".")), Tree(Path(), (), "digest")
+    task = ProbeTask(
+        environment, repository, tree, FakeSandbox(), Mount("", ""), lambda _chunk: None, {}, hardware=CUDA
+    )
+
+    with task.leased(task.devices_then) as held:
+        assert len(held.hardware.devices) == looked_at
+    assert replace(task, hardware=CPU_ONLY).devices_then == 0

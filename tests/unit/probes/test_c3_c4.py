@@ -6,6 +6,7 @@ import dataclasses
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -66,7 +67,15 @@ class World:
         self.runs: list[tuple[tuple[str, ...], Mapping[str, str]]] = []
         self.memory_bytes = 0
 
-    def judge(self, tier: Tier, program: Program, *, spec: TierSpec = C3, hardware: Hardware = CUDA) -> TierResult:
+    def judge(
+        self,
+        tier: Tier,
+        program: Program,
+        *,
+        spec: TierSpec = C3,
+        hardware: Hardware = CUDA,
+        lease: Callable[[int], AbstractContextManager[Hardware]] | None = None,
+    ) -> TierResult:
         """Judge a snapshot in which the interpreter does what the program does."""
 
         def run(files: FakeFiles, argv: tuple[str, ...], environment: Mapping[str, str]) -> tuple[int, bytes]:
@@ -94,7 +103,7 @@ class World:
         task = ProbeTask(
             environment, repository, tree, self.sandbox, Mount("tools", "/tools"), self._feed, {}, hardware=hardware
         )
-        return PROBES[tier].judge(task)
+        return PROBES[tier].judge(dataclasses.replace(task, lease=lease))
 
     @property
     def _container(self):  # type: ignore[no-untyped-def] # noqa: ANN202 - a fake's
@@ -388,3 +397,49 @@ class TestC4:
         """It is the suite's fault, never the agent's."""
         with pytest.raises(SuiteError, match=r"parallel is missing"):
             world.judge(Tier.C4, idle, spec=c4(None))
+
+
+# --- leases -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("tier", "count"), [(Tier.C3, 1), (Tier.C4, 2)])
+def test_a_tier_runs_on_the_devices_that_it_leased(world: World, tier: Tier, count: int) -> None:
+    """C3 takes one and C4 two, whichever they are; while it runs it holds them, and afterwards no more."""
+    asked: list[int] = []
+    holds: list[bool] = [False]
+    given: list[tuple[str, ...]] = []
+
+    @contextmanager
+    def lease(devices: int) -> Iterator[Hardware]:
+        asked.append(devices)
+        holds[0] = True
+        yield dataclasses.replace(CUDA, devices=DEVICES[3 - devices :])
+        holds[0] = False
+
+    def program(files: FakeFiles, _argv: tuple[str, ...], environment: Mapping[str, str]) -> tuple[int, bytes]:
+        assert holds[0]
+        given.append(world._container.spec.devices)
+        world.hold(*[500 * MIB] * count)
+        record(files, environment)
+        assert wait_for_release(files, environment)
+        return 0, b"trained\n"
+
+    spec = C3 if tier is Tier.C3 else c4(Parallel.PLACEMENT)
+    result = world.judge(tier, program, spec=spec, lease=lease)
+
+    assert result.verdict is Verdict.PASSED, result.reason
+    assert asked == [count]
+    assert given == [tuple(device.uuid for device in DEVICES[3 - count :])]
+    assert holds == [False]
+
+
+def test_a_tier_that_is_skipped_leases_nothing(world: World) -> None:
+    """There is one device, and two are needed."""
+
+    def lease(_devices: int) -> AbstractContextManager[Hardware]:
+        pytest.fail("nothing is needed")
+
+    few = dataclasses.replace(CUDA, devices=DEVICES[:1])
+    result = world.judge(Tier.C4, lambda *_: (0, b""), spec=c4(Parallel.COLLECTIVE), hardware=few, lease=lease)
+
+    assert result.verdict is Verdict.SKIPPED

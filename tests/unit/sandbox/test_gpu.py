@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,10 +11,11 @@ import pytest
 
 from pytest_researchenv.errors import InfrastructureError
 from pytest_researchenv.hardware import Accelerator, Device, Hardware
+from pytest_researchenv.sandbox import gpu
 from pytest_researchenv.sandbox._ledger import Ledger
-from pytest_researchenv.sandbox._nvidia import DEVICE_QUERY, Holding
+from pytest_researchenv.sandbox._nvidia import APPS_QUERY, DEVICE_QUERY, Holding
 from pytest_researchenv.sandbox.fake import FakeDriver, FakeFiles, FakeSandbox
-from pytest_researchenv.sandbox.gpu import DeviceUse, detect, monitored
+from pytest_researchenv.sandbox.gpu import DeviceUse, detect, monitored, occupied
 from pytest_researchenv.sandbox.protocol import ContainerSpec
 
 
@@ -313,3 +315,36 @@ def test_the_only_instance_gets_what_its_device_is_said_to_hold() -> None:
     ledger.holdings((Holding(1, "GPU-0", 300),), ours={1}, running=True)
 
     assert ledger.peak("MIG-7", {1}) == 300
+
+
+# --- who uses devices without a lease ---------------------------------------------------------------------
+
+
+def test_a_device_in_use_is_told_with_its_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only those that were asked about; the container is gone afterwards."""
+    monkeypatch.setattr(gpu, "_LETTING_GO_S", 0.0)
+    driver = FakeDriver(DEVICES)
+    driver.hold(41230, "GPU-1", 5000 * MIB)
+    sandbox = engine(driver)
+
+    assert occupied(sandbox, "base", UUIDS) == {"GPU-1": "process 41230, 5000 MiB in use"}
+    assert occupied(sandbox, "base", ("GPU-0",)) == {}
+    assert not sandbox.containers
+
+
+def test_who_is_about_to_end_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The container that had the device before may need a moment to let go of it."""
+    monkeypatch.setattr(gpu, "_PERIOD_S", 0.01)
+    driver = FakeDriver(DEVICES)
+    driver.hold(7, "GPU-0", 5000 * MIB)
+    threading.Timer(0.2, driver.hold, (7, "GPU-0", 0)).start()
+
+    assert occupied(engine(driver), "base", ("GPU-0",)) == {}
+
+
+def test_a_driver_that_does_not_answer_is_an_error() -> None:
+    """Nobody can say then that a device is free."""
+    broken: dict[tuple[str, ...], tuple[int, str]] = {APPS_QUERY: (9, recorded("error-communicate"))}
+
+    with pytest.raises(InfrastructureError, match="exited with code 9"):
+        occupied(engine(FakeDriver(DEVICES, recorded=broken)), "base", UUIDS)

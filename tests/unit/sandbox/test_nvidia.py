@@ -16,6 +16,7 @@ from pytest_researchenv.sandbox._nvidia import (
     parse_holdings,
     parse_instances,
     parse_memory,
+    users_of,
 )
 
 
@@ -150,3 +151,32 @@ def test_memory_in_use_is_read() -> None:
 def test_absence_and_failure_are_told_apart(name: str, *, absent: bool) -> None:
     """A machine without a device is fine; a driver that does not work is a fault."""
     assert bool(absence(recorded(name))) is absent
+
+
+def test_a_device_that_a_process_computes_on_is_in_use() -> None:
+    """By whom and how much; several are counted. What the driver does not say of a process counts as use."""
+    holdings = parse_holdings(recorded("apps-535-eight"))
+    eight = tuple(f"GPU-{number:08d}-1111-2222-3333-44445555666{number}" for number in range(1, 9))
+
+    assert users_of(eight, {eight[0]: 5231 * 1024**2}, holdings) == {
+        eight[0]: "process 41230, 5231 MiB in use",
+        eight[3]: "process 41230 and 1 more, 0 MiB in use",
+        eight[7]: "process 977, 0 MiB in use",
+    }
+
+
+def test_what_only_looks_at_a_device_does_not_use_it() -> None:
+    """Monitors are listed with 0 to some MiB; the driver itself takes some hundred."""
+    assert users_of(("GPU-1",), {"GPU-1": 600 * 1024**2}, parse_holdings("977, GPU-1, 4\n")) == {}
+    assert users_of(("GPU-1", "GPU-2"), {"GPU-1": None}, ()) == {}
+
+
+def test_memory_that_nobody_is_named_for_is_in_use() -> None:
+    """Processes of another container may be hidden, and desktops do not compute."""
+    assert users_of(("GPU-1",), {"GPU-1": 1024**3}, ()) == {"GPU-1": "1024 MiB in use, by whom the driver does not say"}
+
+
+def test_an_instance_is_told_by_its_own_name() -> None:
+    """Where the driver names the whole device, nothing is known of the instance."""
+    assert users_of(("MIG-c6d4",), {}, parse_holdings("7, MIG-c6d4, 500\n")) == {"MIG-c6d4": "process 7, 0 MiB in use"}
+    assert users_of(("MIG-c6d4",), {}, parse_holdings("7, GPU-5d5b, 500\n")) == {}
