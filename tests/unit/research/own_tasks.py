@@ -47,10 +47,12 @@ class Bench:
         )
         return folder
 
-    def judged(self, handed_in: Path, subtask: str, python: str = sys.executable, secret: bytes = SECRET) -> Report:
-        """Evaluate what an agent left."""
+    def judged(
+        self, handed_in: Path, subtask: str, python: str = sys.executable, *more: str, secret: bytes = SECRET
+    ) -> Report:
+        """Evaluate what an agent left; `more` are further arguments."""
         command = [sys.executable, "-I", str(self.task / "evaluation" / "evaluate.py"), subtask]
-        command += ["--handed-in", str(handed_in), "--python", python]
+        command += ["--handed-in", str(handed_in), "--python", python, *more]
         done = subprocess.run(command, input=secret, stdout=subprocess.PIPE, check=True)
         report: Report = json.loads(done.stdout)
         return report

@@ -131,6 +131,20 @@ def test_an_environment_that_spoils_the_baseline_is_named(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
+def test_an_interpreter_of_ours_cannot_be_spoiled(tmp_path: Path) -> None:
+    """The baseline is then what it always is, and what the agent handed in is not better."""
+    place = bench("digits-continual", tmp_path)
+    python = _environment(tmp_path / "venv")
+    handed_in = place.worked(_AGENTS["digits-continual", "numpy-in-the-environment"], python)
+
+    report = place.judged(handed_in, "steps2", python, f"--our-python={sys.executable}")
+
+    assert report["findings"] == []
+    assert report["difference"]["mean"] < 0
+    assert not report["passed"]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "subtask"), [(task, subtask) for task in TASKS for subtask in described(task)["subtasks"]]
 )
@@ -181,6 +195,24 @@ def test_the_same_secret_yields_the_same_report(tmp_path: Path) -> None:
 
     assert one["scores"] == same["scores"]
     assert one["scores"] != other["scores"]
+
+
+@pytest.mark.parametrize("content", [None, "", "#!/bin/sh\nexit 0\n", "#!/bin/sh\nexit 1\n"])
+def test_an_interpreter_that_is_none_is_the_agents_failure(tmp_path: Path, content: str | None) -> None:
+    """And no error of the evaluation: it is not there, cannot be run, or does nothing."""
+    place = bench("morpheme-tokens", tmp_path)
+    handed_in = place.worked(_AGENTS["morpheme-tokens", "baseline"])
+    python = tmp_path / "python"
+    if content is not None:
+        python.write_text(content, encoding="utf-8")
+        python.chmod(0o755)
+
+    report = place.judged(handed_in, "pieces100", str(python))
+
+    assert checks(report) <= {"access", "crash", "environment", "predictions"}
+    assert report["findings"]
+    assert not report["completed"]
+    assert not report["passed"]
 
 
 def test_a_secret_that_can_be_guessed_is_refused(tmp_path: Path) -> None:

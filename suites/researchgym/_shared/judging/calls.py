@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from judging.access import Allowed, Trespass, trespasses
 from judging.reading import plain_bytes
@@ -98,20 +99,13 @@ class Calls:
                 self.python, "-s", "-B", str(self.scratch / _DRIVER.name), str(writing), str(self.code), module,
                 *(one.replace("{folder}", str(folder)) for one in arguments),
             ]  # fmt: skip
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
-                cwd=folder,
-                env=self._environment(folder),
-                user=self.user,
-                group=self.user,
-                extra_groups=None if self.user is None else [],
-                pass_fds=(writing,),
-                start_new_session=True,
-            )
-            os.close(writing)
+            try:
+                process = self._started(command, folder, said, writing)
+            except OSError as error:
+                os.close(reading)
+                raise Broken("environment", f"{self.python} cannot be run: {error.strerror}") from error
+            finally:
+                os.close(writing)
             log: list[bytes] = []
             reader = threading.Thread(target=_read, args=(reading, log), daemon=True)
             reader.start()
@@ -130,6 +124,21 @@ class Calls:
                 said.seek(max(0, said.tell() - 2000))
                 lines = said.read().decode("utf-8", "replace").strip().splitlines()
                 raise Broken("crash", f"{module} ended with {process.returncode}: {lines[-1][:300] if lines else ''!r}")
+
+    def _started(self, command: list[str], folder: Path, said: IO[bytes], log: int) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=said,
+            cwd=folder,
+            env=self._environment(folder),
+            user=self.user,
+            group=self.user,
+            extra_groups=None if self.user is None else [],
+            pass_fds=(log,),
+            start_new_session=True,
+        )
 
     def _environment(self, folder: Path) -> dict[str, str]:
         temporary = str(folder / "tmp")

@@ -1,8 +1,10 @@
 """An evaluation from beginning to end: what was handed in is looked at, run again, and measured on hidden data.
 
-    python evaluate.py SUBTASK --handed-in FOLDER --python INTERPRETER < SECRET
+    python evaluate.py SUBTASK --handed-in FOLDER --python INTERPRETER [--our-python INTERPRETER] < SECRET
 
-The interpreter that runs this file is a trusted one; the one that is named is the agent's, and runs nothing but calls.
+The interpreter that runs this file is a trusted one; `--python` is the agent's, and runs nothing but calls. So do those
+of the best baseline, unless `--our-python` names an interpreter that the agent never had. Without one, an environment
+that makes the baseline worse is recognised by what the baseline yields on public data.
 The secret comes on standard input, so that neither arguments nor environment hold it. The report is JSON.
 """
 # researchgym canary 564fea92-6bd3-44ab-ae3a-f8fefb7db5c7
@@ -70,6 +72,7 @@ class _Given:
     folder: Path
     secret: bytes
     python: str
+    our_python: str
     pristine: Files
     code: Files = field(default_factory=dict)
 
@@ -92,14 +95,16 @@ class _Report:
             self.findings.append(Trespass(broken.check, broken.what))
 
 
-def judge(problem: Problem, subtask: str, handed_in: Path, secret: bytes, python: str) -> dict[str, object]:
+def judge(
+    problem: Problem, subtask: str, handed_in: Path, *, secret: bytes, python: str, our_python: str
+) -> dict[str, object]:
     """Evaluate what was handed in for a sub-task, and return the report."""
     begun = time.monotonic()
     told = _told(problem, subtask)
     report = _Report()
-    given = _looked_at(
-        _Given(problem, subtask, handed_in, secret, python, code_of(problem.folder / "code")), told, report
-    )
+    pristine = code_of(problem.folder / "code")
+    given = _Given(problem, subtask, handed_in, secret, python, our_python, pristine)
+    given = _looked_at(given, told, report)
     if not report.findings:
         _ran(given, told, report)
     return _written(report, told, subtask, time.monotonic() - begun)
@@ -145,7 +150,7 @@ def _ran(given: _Given, told: Told, report: _Report) -> None:
         opened(given.code, given.python, long),
         opened(bare, given.python, problem.deadline_s),
         opened(bare, given.python, problem.deadline_s, _SIGNS),
-        opened(given.pristine, given.python, long),
+        opened(given.pristine, given.our_python, problem.deadline_s),
     )
     with contextlib.ExitStack() as stack:
         public, calls, other, ours = (stack.enter_context(part) for part in parts)
@@ -163,8 +168,9 @@ def _ran(given: _Given, told: Told, report: _Report) -> None:
         report.findings += {one.what: one for part in (public, calls, other) for one in part.seen}.values()
         if not report.own:
             return
-        with report.finding():
-            _control(_public_run(ours, problem, subtask, told.best, told.seeds), told)
+        # Where the interpreter is ours, what is broken is not the agent's.
+        with report.finding() if given.our_python == given.python else contextlib.nullcontext():
+            _control(problem, ours, replace(looked_into, key=problem.public(looked_into.seed)), told)
             report.baseline = {one.seed: problem.measure(ours, told.best, one) for one in hidden}
     if not report.findings:
         report.findings += _gap(report, told)
@@ -194,14 +200,13 @@ def _compare(again: Mapping[int, Metrics], claimed: Mapping[int, Metrics]) -> No
                 )
 
 
-def _control(again: Mapping[int, Metrics], told: Told) -> None:
-    """Compare what a baseline of ours yields with what it always did."""
-    for seed in told.seeds:
-        for name, value in told.recorded[seed].items():
-            now = again.get(seed, {}).get(name, math.nan)
-            if not abs(now - value) <= _TOLERANCE:
-                what = f"{told.best} yields {name} {now:g} for seed {seed} in this environment, and {value:g} elsewhere"
-                raise Broken("environment", what)
+def _control(problem: Problem, ours: Calls, public: Hidden, told: Told) -> None:
+    """Compare what a baseline of ours yields on public data with what it always did; it is called as on hidden ones."""
+    again = problem.measure(ours, told.best, public)
+    for name, value in told.recorded[public.seed].items():
+        if not abs(again[name] - value) <= _TOLERANCE:
+            what = f"{told.best} yields {name} {again[name]:g} for public seed {public.seed} in this environment"
+            raise Broken("environment", f"{what}, and {value:g} elsewhere")
 
 
 def _gap(report: _Report, told: Told) -> list[Trespass]:
@@ -267,11 +272,20 @@ def main(problem: Problem) -> None:
     parser.add_argument("subtask")
     parser.add_argument("--handed-in", type=Path, required=True)
     parser.add_argument("--python", required=True)
+    parser.add_argument("--our-python", default="")
     given = parser.parse_args()
     secret = sys.stdin.buffer.read()
     if len(secret) < _SECRET_BYTES:
         parser.error(f"the secret on standard input has {len(secret)} bytes; give at least {_SECRET_BYTES}")
     # Other processes of the same user may then not read this one's memory, which holds the answers.
     ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-    json.dump(judge(problem, given.subtask, given.handed_in, secret, given.python), sys.stdout, indent=1)
+    report = judge(
+        problem,
+        given.subtask,
+        given.handed_in,
+        secret=secret,
+        python=given.python,
+        our_python=given.our_python or given.python,
+    )
+    json.dump(report, sys.stdout, indent=1)
     sys.stdout.write("\n")

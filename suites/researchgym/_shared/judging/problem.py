@@ -49,6 +49,10 @@ class Problem(Protocol):
         """Return what the runner is told of a sub-task, as it also stands in each record."""
         ...
 
+    def public(self, seed: int) -> str:
+        """Return what the public data of a seed are drawn from."""
+        ...
+
     def measure(self, calls: Calls, method: str, hidden: Hidden) -> Metrics:
         """Measure a method on hidden data.
 

@@ -17,7 +17,7 @@ _TASK = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(_TASK.parent / "_shared"), str(_TASK / "code"), str(_TASK / "evaluation")]
 
 from arrays import floats, integers, rows_kept  # noqa: E402
-from continual.stream import CLASSES, FEATURES, Digits, Examples, Stream, accuracy, draw, read_digits  # noqa: E402
+from continual.stream import CLASSES, FEATURES, Digits, Examples, Stream, accuracy, draw, public_key, read_digits  # noqa: E402
 from judging.calls import Broken, Calls, Files  # noqa: E402
 from judging.flow import main  # noqa: E402
 from judging.problem import Hidden, Metrics  # noqa: E402
@@ -58,6 +58,10 @@ class DigitsContinual:
     def setting(self, subtask: str) -> dict[str, int]:
         """Return the number of steps."""
         return {"steps": _STEPS[subtask]}
+
+    def public(self, seed: int) -> str:
+        """Return the key of a public stream."""
+        return public_key(seed)
 
     def measure(self, calls: Calls, method: str, hidden: Hidden) -> Metrics:
         """Return the accuracy after the last step, and the mean of those after each step."""

@@ -19,7 +19,7 @@ from judging.calls import Broken, Calls  # noqa: E402
 from judging.flow import main  # noqa: E402
 from judging.problem import Hidden, Metrics  # noqa: E402
 from pieces.downstream import scores, sorted_by_topic  # noqa: E402
-from pieces.language import Corpus, draw  # noqa: E402
+from pieces.language import Corpus, draw, public_key  # noqa: E402
 
 
 __all__ = ["PROBLEM", "MorphemeTokens"]
@@ -40,6 +40,10 @@ class MorphemeTokens:
     def setting(self, subtask: str) -> dict[str, int]:
         """Return the size of the vocabulary."""
         return {"size": _SIZES[subtask]}
+
+    def public(self, seed: int) -> str:
+        """Return the key of a public language."""
+        return public_key(seed)
 
     def measure(self, calls: Calls, method: str, hidden: Hidden) -> Metrics:
         """Return both F1 scores on a hidden language."""
