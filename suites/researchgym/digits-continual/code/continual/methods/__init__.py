@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 __all__ = ["METHODS", "STATE_BYTES", "Floats", "Labels", "Method", "State", "method_named"]
 
-Floats = NDArray[np.float32]
+Floats = NDArray[np.floating[Any]]
 Labels = NDArray[np.int64]
 State = dict[str, NDArray[Any]]
 

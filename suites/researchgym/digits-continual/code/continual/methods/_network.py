@@ -20,7 +20,7 @@ _BATCH = 32
 _RATE = 0.05
 _MOMENTUM = 0.9
 
-Array = NDArray[np.float32]
+Array = Floats
 Weights = dict[str, Array]
 LogitGradient = Callable[[Array, NDArray[np.intp]], Array]
 WeightGradient = Callable[[Weights], Weights]
