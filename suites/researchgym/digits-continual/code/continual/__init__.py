@@ -1,0 +1,1 @@
+"""Class-incremental learning of digits without rehearsal: data, methods and the runner."""

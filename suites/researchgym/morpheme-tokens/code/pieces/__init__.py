@@ -1,0 +1,1 @@
+"""Tokenizers for languages with rich words: data, methods and the runner."""
