@@ -293,9 +293,10 @@ class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg] # noqa: S
     def add_parser(self, name: str, **settings: Any) -> argparse.ArgumentParser:  # noqa: ANN401 - argparse's own
         command = COMMANDS.get(name)
         if command:
+            purpose = f"{command.purpose[0].upper()}{command.purpose[1:]}"
             settings = {
                 "help": command.purpose,
-                "description": f"{command.purpose[0].upper()}{command.purpose[1:]}. {settings.pop('description', '')}",
+                "description": f"{purpose}. {settings.pop('description', '')}".strip(),
                 "epilog": _shown(command.examples),
                 "formatter_class": argparse.RawDescriptionHelpFormatter,
                 **settings,

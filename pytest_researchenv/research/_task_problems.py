@@ -39,7 +39,9 @@ def suite_problems(folder: Path, tasks: Sequence[Task], *, canary: str = "") -> 
         canary: what each of its files must hold; empty for nothing.
     """
     answers = (*folder.rglob("*.py"), *folder.rglob("*.sh"), *folder.glob("*/task.toml"))
-    yield from canary_problems(answers, canary)
+    # What agents are given must hold none: it would stand in all that they leave.
+    given = [Path(task.folder, task.source.path).resolve() for task in tasks if task.source.path]
+    yield from canary_problems((file for file in answers if not set(given) & set(file.parents)), canary)
     yield from stray_problems(folder, "task.toml", "task", signs=("*.t*ml",))
     for file in described(folder, "repo.toml"):
         yield Problem(file.parent, "", "has a repo.toml: a suite holds research tasks or repositories, and not both")

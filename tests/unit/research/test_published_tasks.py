@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
@@ -29,9 +30,15 @@ COUNTS = {
 
 
 @pytest.fixture(scope="module")
-def suite() -> ResearchSuite:
-    """The suite that comes with this package."""
+def whole() -> ResearchSuite:
+    """The suite that comes with this package: published tasks, and those of ours, whose code comes along."""
     return load_research_suite(find_suite("researchgym"))
+
+
+@pytest.fixture(scope="module")
+def suite(whole: ResearchSuite) -> ResearchSuite:
+    """What was published of it."""
+    return replace(whole, tasks=tuple(task for task in whole.tasks if task.source.git))
 
 
 def scores(suite: ResearchSuite) -> dict[tuple[str, str], Score]:
@@ -57,7 +64,7 @@ def test_there_are_39_subtasks(suite: ResearchSuite, capsys: pytest.CaptureFixtu
     assert main(["validate", "researchgym"]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert {line[0]: int(line[1]) for line in lines if line and line[0] in COUNTS} == COUNTS
-    assert ["5", "tasks,", "39", "sub-tasks"] in lines
+    assert ["7", "tasks,", "45", "sub-tasks"] in lines
 
 
 def test_withheld_scores_that_are_not_there_or_no_better_are_told(suite: ResearchSuite) -> None:
@@ -187,23 +194,27 @@ def test_what_is_bundled_has_a_place_and_a_size(suite: ResearchSuite) -> None:
     assert [one.fetch for one in data].count(Fetch.GENERATED) == 2
 
 
-def test_no_id_is_found_by_an_agents_name_or_a_tiers(suite: ResearchSuite) -> None:
+def test_no_id_is_found_by_an_agents_name_or_a_tiers(whole: ResearchSuite) -> None:
     """As `-k` looks for them, in every part of an id and in the names of scores."""
-    for task in suite.tasks:
+    for task in whole.tasks:
         for name, subtask in task.subtasks.items():
             for text in (f"test_improvement[{task.slug}-{name}]", *subtask.scores):
                 assert not re.search(r"c[0-5]", text, re.IGNORECASE), text
                 assert not [agent for agent in AGENTS if agent in text.casefold()], text
 
 
-def test_each_of_its_files_holds_its_canary(suite: ResearchSuite) -> None:
+def test_each_of_its_files_holds_its_canary(whole: ResearchSuite) -> None:
     """So that whoever shows one had it from here; and its name is refused in addresses, as the others' are."""
-    files = [file for file in suite.folder.rglob("*") if file.suffix in (".toml", ".py")]
+    given = {Path(task.folder, task.source.path) for task in whole.tasks if task.source.path}
+    every = [file for file in whole.folder.rglob("*") if file.suffix in (".toml", ".py")]
+    files = [file for file in every if not given & set(file.parents)]
 
-    assert len(files) == 7
-    assert [str(file) for file in files if suite.canary not in file.read_text(encoding="utf-8")] == []
-    assert canaries_of()[suite.canary] == "the suite researchgym"
-    assert suite.name in OWN_NAMES
+    assert len(files) > 2 + len(whole.tasks)
+    assert len(every) - len(files) > 20
+    assert not [file for file in every if file not in files and whole.canary in file.read_text(encoding="utf-8")]
+    assert [str(file) for file in files if whole.canary not in file.read_text(encoding="utf-8")] == []
+    assert canaries_of()[whole.canary] == "the suite researchgym"
+    assert whole.name in OWN_NAMES
 
 
 def test_it_is_what_its_lock_says() -> None:
@@ -211,20 +222,20 @@ def test_it_is_what_its_lock_says() -> None:
     assert lock_problems(find_suite("researchgym")) == []
 
 
-def test_the_page_is_the_one_that_the_suite_makes(suite: ResearchSuite, tmp_path: Path) -> None:
+def test_the_page_is_the_one_that_the_suite_makes(whole: ResearchSuite, tmp_path: Path) -> None:
     """Whoever changes a task writes the page anew: `researchenv document researchgym`."""
-    assert (ROOT / "docs" / "researchgym.md").read_text(encoding="utf-8") == research_page(suite)
+    assert (ROOT / "docs" / "researchgym.md").read_text(encoding="utf-8") == research_page(whole)
 
     assert main(["document", "researchgym", "--docs", str(tmp_path)]) == 0
-    assert (tmp_path / "researchgym.md").read_text(encoding="utf-8") == research_page(suite)
+    assert (tmp_path / "researchgym.md").read_text(encoding="utf-8") == research_page(whole)
 
 
-def test_the_page_holds_every_score_and_doubt_and_says_what_was_not_run(suite: ResearchSuite) -> None:
-    """155 scores, 35 doubts, 39 sub-tasks with what each needs, and how they were counted."""
-    page = research_page(suite)
+def test_the_page_holds_every_score_and_doubt_and_says_what_was_not_run(whole: ResearchSuite) -> None:
+    """155 published scores and 12 of ours, 35 doubts, 39 sub-tasks with what each needs, and how they were counted."""
+    page = research_page(whole)
     rows = [line for line in page.splitlines() if line.startswith("| ")]
 
-    assert len([row for row in rows if " | higher | " in row or " | lower | " in row]) == len(scores(suite)) == 155
+    assert len([row for row in rows if " | higher | " in row or " | lower | " in row]) == len(scores(whole)) == 155 + 12
     assert len([row for row in rows if " | no | " in row]) == 39
     assert "whose grader has 7 rows" in page
     assert page.count("- `materials-tokenization: gen_") == 7 + 7 + 1

@@ -20,7 +20,7 @@ READERS: Mapping[str, Mapping[str, tuple[Plan, ...]]] = {
     "materials-tokenization": tokenization.PLANS,
     "time-series-explanation": explanation.PLANS,
 }
-TASKS = load_research_suite(find_suite("researchgym")).tasks
+TASKS = [task for task in load_research_suite(find_suite("researchgym")).tasks if task.source.git]
 
 
 def described(task: Task, name: str) -> dict[str, Plan]:
