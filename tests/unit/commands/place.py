@@ -11,6 +11,7 @@ import pytest
 
 from pytest_researchenv.agents.trajectory import AgentInfo, Steps, Trajectory, dump
 from pytest_researchenv.cli import main
+from pytest_researchenv.doctor.values import Asked
 from pytest_researchenv.lock import write_lock
 from pytest_researchenv.recording.manifest import begun, save_manifest
 from pytest_researchenv.runs.values import AttemptRecord
@@ -18,10 +19,16 @@ from tests.unit.statistics.made import attempt, verdicts, write
 from tests.unit.statistics.papers import as_published
 
 
-__all__ = ["leave_alone", "make_place"]
+__all__ = ["asked", "leave_alone", "make_place"]
 
 _FIXTURES = Path(__file__).parents[3] / "fixtures"
 _QUICKSTART = ("kvpress", "tinyddp")
+
+
+def asked(folder: Path, *agents: str, **environ: str) -> Asked:
+    """What a run is to be, on a host with this environment."""
+    environ = {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder), "PIP_CONFIG_FILE": os.devnull, **environ}
+    return Asked(folder / "results", folder / "cache", agents, folder=folder, environ=environ)
 
 
 def leave_alone(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
