@@ -16,7 +16,7 @@ from pytest_researchenv.model import Examination, Tier, TierResult, Verdict
 from pytest_researchenv.packedlogs import open_log
 from pytest_researchenv.provenance import digest_of, harness_identity, records_in, seal_of
 from pytest_researchenv.store import Attempt
-from tests.unit.test_harness import Lab
+from tests.unit.lab import Lab
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.model import Examination, Tier, Verdict
 from pytest_researchenv.rerun import NOTHING, parse_rerun
-from tests.unit.test_harness import Lab
+from tests.unit.lab import Lab
 
 
 @pytest.mark.parametrize(

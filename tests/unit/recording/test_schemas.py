@@ -12,7 +12,7 @@ from pytest_researchenv.cli import main
 from pytest_researchenv.model import Examination, Tier
 from pytest_researchenv.recording.manifest import begun, save_manifest
 from pytest_researchenv.schemas import SCHEMAS, schema_of
-from tests.unit.test_harness import Lab
+from tests.unit.lab import Lab
 
 
 PAGES = Path(__file__).parents[3] / "docs/schemas"

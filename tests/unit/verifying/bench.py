@@ -17,7 +17,7 @@ from pytest_researchenv.sandbox.protocol import Mount
 from pytest_researchenv.suite import load_suite
 from pytest_researchenv.verifying.attempts import Chosen, Verified, attempts_of, verified
 from pytest_researchenv.verifying.rejudging import Again, Rejudging
-from tests.unit.test_harness import Lab
+from tests.unit.lab import Lab
 
 
 __all__ = ["Bench", "again", "only", "sole"]
