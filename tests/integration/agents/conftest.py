@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from docker import DockerClient
 
+from pytest_researchenv.packedlogs import open_log
 from pytest_researchenv.sandbox.labels import KIND, alive
 from tests.contract.standin import StandIn, in_container, tape
 from tests.integration.workplace import Ran, Workplace
@@ -79,6 +80,11 @@ class Bench:
     def attempt(self, agent: str, number: int = 1, *, repository: str = "needy") -> Path:
         """The folder of an attempt."""
         return self.folder / f"researchenv-results/default/{agent}/tiny/{repository}/attempt-{number:03d}"
+
+    def log(self, agent: str, name: str) -> str:
+        """What a log of an attempt holds."""
+        with open_log(self.attempt(agent) / name) as log:
+            return log.read().decode(errors="replace")
 
     def record(self, agent: str, number: int = 1) -> dict[str, Any]:
         """What the environment's record says."""

@@ -132,9 +132,9 @@ def test_the_providers_trouble_is_an_error(bench: Bench, agent: str, tape: str) 
     attempt = bench.attempt(agent)
     assert kind in (attempt / "error.txt").read_text()
     assert not (attempt / "environment.json").exists()
-    calls = [json.loads(line) for line in (attempt / "requests.jsonl").read_text().splitlines()]
+    calls = [json.loads(line) for line in bench.log(agent, "requests.jsonl").splitlines()]
     assert kind in {call.get("outcome") for call in calls}
-    assert (attempt / "transcript.log").exists()
+    assert bench.log(agent, "transcript.log")
 
 
 def test_trouble_that_passes_is_ridden_out(bench: Bench) -> None:
@@ -191,7 +191,7 @@ def test_a_model_that_never_stops_is_stopped_by_its_budget(bench: Bench, limit: 
     assert "limit" in facts["agent_ended"]
     answered = [
         call
-        for line in (bench.attempt("short") / "requests.jsonl").read_text().splitlines()
+        for line in bench.log("short", "requests.jsonl").splitlines()
         if (call := json.loads(line)).get("outcome") == "answered"
     ]
     if name == "requests":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 import subprocess
 import threading
@@ -69,7 +70,9 @@ def traces(data: bytes, secret: str) -> list[str]:
 
 def scan(folder: Path, secret: str) -> dict[str, list[str]]:
     """Every file below a folder in which a secret stands, and how."""
-    found = {str(path): traces(path.read_bytes(), secret) for path in folder.rglob("*") if path.is_file()}
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    found = {str(path): traces(gzip.decompress(path.read_bytes()), secret) for path in files if path.suffix == ".gz"}
+    found |= {str(path): traces(path.read_bytes(), secret) for path in files if path.suffix != ".gz"}
     return {name: how for name, how in found.items() if how}
 
 
@@ -144,7 +147,7 @@ def test_a_password_that_an_agent_prints_in_ten_encodings_is_taken_out(bench: Be
     ran = bench.run("claude-sonnet", "-k", "needy", "-s", environ={"PIP_INDEX_URL": index})
 
     attempt = bench.attempt("claude-sonnet")
-    transcript = (attempt / "transcript.log").read_text(errors="replace")
+    transcript = bench.log("claude-sonnet", "transcript.log")
     assert transcript.count("[redacted") >= 10
     assert "[redacted" in (attempt / "report.json").read_text()
     assert scan(bench.folder, PASSWORD) == {}

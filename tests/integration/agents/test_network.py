@@ -57,7 +57,7 @@ def test_a_host_that_is_not_on_the_list_is_refused_and_listed(bench: Bench, outs
     assert said.startswith("failed"), said
     assert f"GET {host}/_log" in facts["agent_refused"]
     assert f"GET {host}/_log" in bench.record("claude-sonnet")["refused"]
-    lines = (bench.attempt("claude-sonnet") / "requests.jsonl").read_text().splitlines()
+    lines = bench.log("claude-sonnet", "requests.jsonl").splitlines()
     assert [line for line in map(json.loads, lines) if line.get("host") == host and not line["allowed"]]
     assert not [line for line in outside.log() if line["path"] == "/_log"]
 
@@ -72,7 +72,7 @@ def test_a_host_that_was_allowed_answers(bench: Bench, outside: StandIn) -> None
 
     assert said.startswith("answered"), said
     assert host not in facts.get("agent_refused", "")
-    lines = map(json.loads, (bench.attempt("claude-sonnet") / "requests.jsonl").read_text().splitlines())
+    lines = map(json.loads, bench.log("claude-sonnet", "requests.jsonl").splitlines())
     (request,) = [line for line in lines if line.get("host") == host]
     assert (request["method"], request["path"], request["status"]) == ("GET", "/_log", 200)
     assert request["bytes_down"] > 0

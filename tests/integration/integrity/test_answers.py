@@ -16,6 +16,7 @@ from pytest_researchenv.integrity.canaries import PACKAGE_CANARY, canaries_of
 from pytest_researchenv.integrity.protocol import Signs
 from pytest_researchenv.integrity.snapshot import opened_snapshot
 from pytest_researchenv.model import Repository
+from pytest_researchenv.packedlogs import open_log, plain_name
 from pytest_researchenv.store import Store
 from pytest_researchenv.suite import load_suite
 from tests.integration.conftest import Workshop
@@ -73,7 +74,9 @@ def test_who_is_given_a_recipe_is_no_cheater(judged: Judge, repository: Reposito
 
     signs = judged(script)
 
-    transcript = next((workshop.folder / "results").rglob("transcript.log")).read_text()
+    place = min(plain_name(str(path)) for path in (workshop.folder / "results").rglob("transcript.log*"))
+    with open_log(Path(place)) as log:
+        transcript = log.read().decode()
     assert signs == Signs()
     assert transcript.splitlines()[-1] == "looked"
     assert [line for line in transcript.splitlines()[-9:] if line.startswith("/")] == []

@@ -18,8 +18,8 @@ from tests.integration.workplace import FIXTURES
 
 #: Names of files that only the harness has.
 NAMES = (
-    *("repo.toml", "suite.toml", "oracle.sh", "lock.json", "environment.json", "attempt.json", "transcript.log"),
-    *("observer.py", "probekit.py", "find_modules.py", "C?-*.json", "integrity-*.json", "requests.jsonl"),
+    *("repo.toml", "suite.toml", "oracle.sh", "lock.json", "environment.json", "attempt.json", "transcript.log*"),
+    *("observer.py", "probekit.py", "find_modules.py", "C?-*.json", "integrity-*.json", "requests.jsonl*"),
 )
 
 

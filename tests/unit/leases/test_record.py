@@ -6,8 +6,9 @@ import os
 import resource
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -23,11 +24,12 @@ needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can be anoth
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Where the line will lie; every user gets there."""
-    for above in (tmp_path, *tmp_path.parents[:2]):
+def folder() -> Iterator[Path]:
+    """Where the line will lie; every user gets there, as nobody but its owner gets to pytest's own folders."""
+    with TemporaryDirectory(prefix="leases-") as name:
+        above = Path(name)
         above.chmod(0o755)
-    return tmp_path / "leases" / "host"
+        yield above / "leases" / "host"
 
 
 def states(folder: Path) -> list[str]:
