@@ -7,7 +7,7 @@ from dataclasses import replace
 from pytest_researchenv.integrity._reading import read_installed
 from pytest_researchenv.integrity.changes import change_findings
 from pytest_researchenv.integrity.frameworks import Frameworks, core_problem
-from pytest_researchenv.integrity.installed import Installed, Style
+from pytest_researchenv.integrity.installed import Distribution, Installed, Style
 from pytest_researchenv.integrity.layout import Layout, NoLayout, layout_of
 from pytest_researchenv.integrity.loose import loose_signs
 from pytest_researchenv.integrity.origins import Doubt, Origins
@@ -91,12 +91,20 @@ def _lent(modules: Modules, origins: Origins) -> Signs:
     findings = []
     for name, place in modules.lent():
         owned = modules.owned(name, place)
-        doubts = (origins.code_doubt(one) for one in owned.distributions)
-        why = owned.stranger or next((doubt.why for doubt in doubts if isinstance(doubt, Doubt) and doubt.accuses), "")
+        why = owned.stranger or next(filter(None, (_unpublished(one, origins) for one in owned.distributions)), "")
         if why:
             should = "nothing of anybody's that the standard library imports"
             findings.append(Finding(Sign.INTERPRETER, printable(name), should, printable(why, 500)))
     return Signs(tuple(findings))
+
+
+def _unpublished(one: Distribution, origins: Origins) -> str:
+    """Why nobody published a distribution for what it has of the standard library; empty when somebody did."""
+    if one.style in (Style.CONDA, Style.DEBIAN):
+        # No package of theirs has such a module, and their records are root's to write.
+        return f"{one} has it, of which only {one.style} has a record"
+    doubt = origins.code_doubt(one)
+    return doubt.why if isinstance(doubt, Doubt) and doubt.accuses else ""
 
 
 def _unread(installed: Installed) -> Signs:

@@ -124,8 +124,8 @@ class Modules:
 
         It asks for what other systems have, wherever it runs, and for what was taken out of it.
         """
-        # Of older versions only the names are known that are documented.
-        wanted = (self._stdlib | sys.stdlib_module_names | ELSEWHERE) - BYSTANDERS
+        # Of older versions only those names are known that are documented; public ones of others are packages' names.
+        wanted = (self._stdlib | set(filter(_is_inner, sys.stdlib_module_names)) | ELSEWHERE) - BYSTANDERS
         for folder in self._path:
             for name in wanted.intersection(self._in(folder)) if folder not in self._standard else ():
                 place = self._in(folder)[name][0]
@@ -307,6 +307,11 @@ class Modules:
 
     def _stranger(self, place: Place) -> str:
         return f"{place.path}, which no distribution and no project has"
+
+
+def _is_inner(name: str) -> bool:
+    """Whether only the standard library itself imports a module of it by that name."""
+    return name.startswith("_") or name == "nt"
 
 
 def _vouches(one: Distribution, path: str) -> bool:
