@@ -6,7 +6,7 @@ import ast
 import warnings
 
 
-__all__ = ["last_name", "parse", "parsed"]
+__all__ = ["last_name", "parse", "parsed", "written"]
 
 
 def parse(source: bytes | str) -> ast.Module:
@@ -28,6 +28,14 @@ def parsed(source: bytes | str) -> ast.Module | None:
     # Null bytes and wrong encodings are ValueError or LookupError, deep nesting RecursionError or MemoryError.
     except (SyntaxError, ValueError, LookupError, RecursionError, MemoryError):
         return None
+
+
+def written(node: ast.expr) -> str:
+    """How an expression is written; `?` where it is nested deeper than anybody writes it."""
+    try:
+        return ast.unparse(node)
+    except RecursionError:
+        return "?"
 
 
 def last_name(node: ast.expr) -> str:

@@ -45,7 +45,7 @@ _HUB = re.compile(r"(?:models|datasets|spaces)--.+", re.DOTALL)
 
 #: Where a clone says what it was cloned from, and how.
 _ORIGIN = re.compile(r".*(?:\.git/(?:modules/.+/)?config|/FETCH_HEAD)", re.DOTALL)
-_URL = re.compile(r"^\s*(?:url|pushurl)\s*=\s*(\S+)|\sof (\S+)$", re.MULTILINE | re.IGNORECASE)
+_URL = re.compile(r"^[ \t]*(?:url|pushurl)[ \t]*=[ \t]*(\S+)|\sof (\S+)$", re.MULTILINE | re.IGNORECASE)
 
 
 def answers(task: ProbeTask, snapshot: Snapshot) -> Signs:

@@ -7,7 +7,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from pytest_researchenv._parsing import parsed
+from pytest_researchenv._parsing import parsed, written
 from pytest_researchenv.integrity.frameworks import Frameworks
 from pytest_researchenv.integrity.installed import Distribution, Installed, Style, is_code, is_module, is_program
 from pytest_researchenv.integrity.protocol import Entry, Kind
@@ -153,9 +153,9 @@ def _is_main(node: ast.stmt) -> bool:
     if not isinstance(node, ast.If) or not all(isinstance(part, _OF_MAIN) for part in ast.walk(node)):
         return False
     assigned = (part.targets for part in ast.walk(node) if isinstance(part, ast.Assign))
-    if any(ast.unparse(target) != "sys.argv[0]" for targets in assigned for target in targets):
+    if any(written(target) != "sys.argv[0]" for targets in assigned for target in targets):
         return False
-    called = [last for call in ast.walk(node) if isinstance(call, ast.Call) and (last := ast.unparse(call.func))]
+    called = [last for call in ast.walk(node) if isinstance(call, ast.Call) and (last := written(call.func))]
     known = {"re.sub", "sys.exit", "sys.argv[0].endswith", "sys.argv[0].removesuffix"}
     names = [name for name in called if name not in known]
     return len(names) <= 1 and "sys.exit" in called and all(name.replace(".", "").isidentifier() for name in names)
@@ -245,7 +245,7 @@ def _is_table(entry: Entry | None) -> bool:
     """Whether a source holds data, and does nothing but to sort it."""
     tree = parsed((entry.content if entry else None) or b"import")
     return tree is not None and not any(
-        (isinstance(node, ast.Call) and ast.unparse(node.func) not in _CALLED)
+        (isinstance(node, ast.Call) and written(node.func) not in _CALLED)
         or isinstance(node, ast.Import | ast.ImportFrom | ast.ClassDef | ast.FunctionDef | ast.Lambda)
         for node in ast.walk(tree)
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias, final
 
-from pytest_researchenv._parsing import parsed
+from pytest_researchenv._parsing import parsed, written
 from pytest_researchenv.integrity.changes import EMPTY, SPARE, listed
 from pytest_researchenv.integrity.installed import Distribution, Installed, Style, is_code, is_program
 from pytest_researchenv.integrity.protocol import Entry
@@ -290,14 +290,14 @@ class Comparison:
 
 def _is_harmless(node: ast.AST) -> bool:
     if isinstance(node, ast.Call):
-        return ast.unparse(node.func) == "json.loads"
+        return written(node.func) == "json.loads"
     if isinstance(node, ast.Import):
         return all(alias.name in _USED and alias.asname is None for alias in node.names)
     if isinstance(node, ast.ImportFrom):
         return node.module in _USED and not node.level
     if isinstance(node, ast.Attribute):
         # `typing.sys.modules` leads everywhere, and needs no call to be changed.
-        return isinstance(node.ctx, ast.Load) and _READ.fullmatch(ast.unparse(node)) is not None
+        return isinstance(node.ctx, ast.Load) and _READ.fullmatch(written(node)) is not None
     if isinstance(node, ast.Name):
         return node.id != "__builtins__"
     return not isinstance(node, ast.ClassDef | ast.AsyncFunctionDef | ast.Lambda | ast.Global | ast.Delete) and not (

@@ -21,9 +21,7 @@ __all__ = ["configuration"]
 _FOLDERS = ("/usr/lib/ssl", "/etc/ssl", "/usr/local/ssl", "/etc/pki/tls")
 _FILE = "openssl.cnf"
 #: What has it load a library: of a provider, and of an engine; or read more of such files.
-_LOADING = re.compile(
-    r"^[ \t]*(?:[\w.-]+::)?(module|dynamic_path|SO_PATH|\.include)\b[ \t]*=?[ \t]*(.*?)[ \t]*$", re.MULTILINE
-)
+_LOADING = re.compile(r"^[ \t]*(?:[\w.-]+::)?(module|dynamic_path|SO_PATH|\.include)\b[ \t]*=?(.*)$", re.MULTILINE)
 
 
 def configuration(task: ProbeTask, snapshot: Snapshot) -> Signs:
@@ -61,7 +59,8 @@ def _doubt(task: ProbeTask, snapshot: Snapshot, path: str, entry: Entry) -> str:
         return ""
     if entry.content is None:
         return "more bytes than a configuration has"
-    for key, value in _LOADING.findall(entry.text):
+    for key, text in _LOADING.findall(entry.text):
+        value = text.strip(" \t")
         library = snapshot.resolved(value) if value.startswith("/") else ""
         judged = next(Packages(task, snapshot).judged([library]), None) if library else None
         if judged is None or judged.standing is not Standing.GENUINE:

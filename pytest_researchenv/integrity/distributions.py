@@ -7,10 +7,10 @@ from dataclasses import replace
 from pytest_researchenv.integrity._reading import read_installed
 from pytest_researchenv.integrity.changes import change_findings
 from pytest_researchenv.integrity.frameworks import Frameworks, core_problem
-from pytest_researchenv.integrity.installed import Installed, Style
+from pytest_researchenv.integrity.installed import Distribution, Installed, Style
 from pytest_researchenv.integrity.layout import Layout, NoLayout, layout_of
 from pytest_researchenv.integrity.loose import loose_signs
-from pytest_researchenv.integrity.origins import Origins
+from pytest_researchenv.integrity.origins import Doubt, Origins
 from pytest_researchenv.integrity.ownership import Modules
 from pytest_researchenv.integrity.protocol import Signs, Snapshot, merged
 from pytest_researchenv.integrity.startup import startup_signs
@@ -63,6 +63,7 @@ def distributions(task: ProbeTask, snapshot: Snapshot, published: Published = _N
         stubs,
         _changes(layout, installed, frameworks, found),
         _cores(layout, snapshot, modules, installed, frameworks),
+        _lent(modules, origins),
         origins.signs(found),
         loose_signs(task, snapshot, layout, installed),
         startup_signs(task, snapshot, layout, installed=installed, modules=modules, origins=origins),
@@ -83,6 +84,27 @@ def _changes(layout: Layout, installed: Installed, frameworks: Frameworks, found
         for name in found.of(one, frameworks.names)
     }
     return Signs(tuple(finding for _, finding in changes), modules=modules)
+
+
+def _lent(modules: Modules, origins: Origins) -> Signs:
+    """Accuse what the standard library itself would import, and what nobody published."""
+    findings = []
+    for name, place in modules.lent():
+        owned = modules.owned(name, place)
+        why = owned.stranger or next(filter(None, (_unpublished(one, origins) for one in owned.distributions)), "")
+        if why:
+            should = "nothing of anybody's that the standard library imports"
+            findings.append(Finding(Sign.INTERPRETER, printable(name), should, printable(why, 500)))
+    return Signs(tuple(findings))
+
+
+def _unpublished(one: Distribution, origins: Origins) -> str:
+    """Why nobody published a distribution for what it has of the standard library; empty when somebody did."""
+    if one.style in (Style.CONDA, Style.DEBIAN):
+        # No package of theirs has such a module, and their records are root's to write.
+        return f"{one} has it, of which only {one.style} has a record"
+    doubt = origins.code_doubt(one)
+    return doubt.why if isinstance(doubt, Doubt) and doubt.accuses else ""
 
 
 def _unread(installed: Installed) -> Signs:

@@ -16,7 +16,7 @@ import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 
-from pytest_researchenv._parsing import parsed
+from pytest_researchenv._parsing import parsed, written
 
 
 __all__ = ["generated_doubt", "is_generated", "is_redirect"]
@@ -221,7 +221,7 @@ def _strange_deed(node: ast.AST) -> str:
         case ast.Call(func=ast.Attribute(attr="replace"), args=args) if len(args) < 2:  # noqa: PLR2004 - see above
             word = "replace"
         case ast.Call(func=ast.Attribute(attr="append", value=ast.Attribute(attr="path")), args=args):
-            word = "" if [ast.unparse(each) for each in args] == ["PATH_PLACEHOLDER"] else "sys.path"
+            word = "" if [written(each) for each in args] == ["PATH_PLACEHOLDER"] else "sys.path"
         case ast.Attribute(ctx=ast.Store(), attr=name):
             word = "" if name == "submodule_search_locations" else name
         case ast.Subscript(ctx=ast.Store()) | ast.AugAssign() | ast.Delete() | ast.Global() | ast.Lambda():

@@ -31,6 +31,8 @@ __all__ = ["Layout", "Manager", "NoLayout", "Pth", "layout_of"]
 
 #: Most `.pth` files that are read, and path lines that are looked at in one; environments have some ten of each.
 _MOST_PTHS, _MOST_LINES = 500, 200
+#: Path lines of all of them together; each costs some twenty milliseconds.
+_MOST_LOOKS = 2000
 
 #: Levels of folders above an interpreter's that are searched for its standard library.
 _MOST_LEVELS = 40
@@ -202,6 +204,7 @@ class _Search:
         self._elf = elf
         self._suffix = suffix
         self._problems: list[str] = []
+        self._looks = 0
 
     def layout(self) -> Layout | NoLayout:
         """Work it all out."""
@@ -325,16 +328,20 @@ class _Search:
         entry = self._entry(path)
         if entry is None or entry.kind is not Kind.FILE:
             raise FileNotFoundError(path)
-        looks = 0
+        looks, before = 0, self._looks
 
         def exists(folder: str) -> bool:
             nonlocal looks
             looks += 1
-            return looks <= _MOST_LINES and self._entry(folder) is not None and bool(self._snapshot.resolved(folder))
+            self._looks += 1
+            many = looks > _MOST_LINES or self._looks > _MOST_LOOKS
+            return not many and self._entry(folder) is not None and bool(self._snapshot.resolved(folder))
 
         folders, imports = split(entry.text, site, exists)
         if looks > _MOST_LINES:
             self._problems.append(f"{printable(path)} has more than {_MOST_LINES} path lines")
+        if before <= _MOST_LOOKS < self._looks:
+            self._problems.append(f".pth files have more than {_MOST_LOOKS} path lines")
         return Pth(path, folders, imports, entry.text, entry.sha256, unread=entry.content is None)
 
     def _is(self, path: str, kind: Kind) -> bool:

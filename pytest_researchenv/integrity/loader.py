@@ -15,6 +15,8 @@ __all__ = ["CACHE", "DEFAULTS", "cached", "found_at"]
 CACHE = "/etc/ld.so.cache"
 
 _MAGIC = b"glibc-ld.so.cache1.1"
+#: What the format before began with, the size of its entries, and where the table after them may begin.
+_OLD, _OLD_ENTRY_BYTES, _ALIGNED = b"ld.so-1.7.0\0", 12, 8
 _HEADER, _ENTRY = struct.Struct("<20sII"), struct.Struct("<iIIIQ")
 #: Bytes of the header, and most entries; a system with everything has some 3000.
 _HEADER_BYTES, _MOST = 48, 100_000
@@ -35,21 +37,31 @@ def cached(snapshot: Snapshot) -> dict[str, list[str]] | None:
     """Return where the loader's cache has libraries, by name; None when there is no cache that can be read."""
     entry = snapshot.entry(CACHE)
     content = entry.content if entry is not None and entry.kind is Kind.FILE else None
-    start = (content or b"").find(_MAGIC)
-    if content is None or start < 0:
+    if content is None:
         return None
     found: dict[str, list[str]] = {}
     try:
-        for name, path in _entries(content[start:]):
+        for name, path in _entries(content[_start(content) :]):
             found.setdefault(name, []).append(path)
     except struct.error:
         return None
     return found
 
 
+def _start(content: bytes) -> int:
+    """Where the table begins that the loader reads: at the start, or right after all of the old format's entries."""
+    if not content.startswith(_OLD):
+        return 0
+    count = int.from_bytes(content[len(_OLD) :][:4], "little")
+    end = len(_OLD) + 4 + count * _OLD_ENTRY_BYTES
+    return end + -end % _ALIGNED
+
+
 def _entries(table: bytes) -> Iterator[tuple[str, str]]:
-    _, count, _ = _HEADER.unpack_from(table)
-    for index in range(min(count, _MOST)):
+    magic, count, _ = _HEADER.unpack_from(table)
+    if magic != _MAGIC or count > _MOST:
+        raise struct.error("no table of libraries")
+    for index in range(count):
         _, key, value, _, _ = _ENTRY.unpack_from(table, _HEADER_BYTES + index * _ENTRY.size)
         yield _text(table, key), _text(table, value)
 

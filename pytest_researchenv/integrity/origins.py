@@ -249,7 +249,9 @@ class Origins:
             return known
         why = f"no index has anything of the name {one.name}, and nothing else says where it came from"
         if known:
-            if one.style is not Style.WHEEL or (one.direct is not None and not self._is_contradicted(one)):
+            # Of what `setup.py install` left nothing tells where it came from; what an agent fetched is on record.
+            legacy = one.style is not Style.WHEEL and self._fetched is not False
+            if legacy or (one.direct is not None and not self._is_contradicted(one)):
                 return ""
             offered = self._published.offered(one.name, one.version)
             if offered is not False:

@@ -6,6 +6,7 @@ import io
 import json
 import posixpath
 import re
+import sys
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from pytest_researchenv.probes.outside import standard_library
 from pytest_researchenv.probes.protocol import ProbeTask
 
 
-__all__ = ["Modules", "Owned"]
+__all__ = ["BYSTANDERS", "ELSEWHERE", "Modules", "Owned"]
 
 #: Folders above a module that are searched for it.
 _LEVELS = 6
@@ -39,6 +40,12 @@ _MOST_LOOKS = 20
 _MOST_FINDERS = 200
 _FINDER = re.compile(r"__editable___[^/]*_finder\.py")
 _SUFFIXES = ("/__init__.py", ".py", ".pyc")
+#: Modules of the standard library that are no part of any program, and whose names people give to files of their own.
+BYSTANDERS = frozenset({"antigravity", "idlelib", "lib2to3", "test", "this", "turtledemo", "turtle"})
+#: What the standard library imports where it can, beside its own modules: those of Jython, VMS and pywin32.
+ELSEWHERE = frozenset(
+    {"EasyDialogs", "_winreg", "java", "org", "vms_lib", "win32api", "win32con", "win32evtlog", "win32evtlogutil"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +118,33 @@ class Modules:
                 if files and not listed and (site, name) not in claimed and not installed.egg(place.path):
                     found[name] = self._stranger(place)
         return found
+
+    def lent(self) -> Iterator[tuple[str, Place]]:
+        """Modules that the standard library imports where it can, and does not have itself: where it would get them.
+
+        It asks for what other systems have, wherever it runs, and for what was taken out of it.
+        """
+        # Of older versions only those names are known that are documented; public ones of others are packages' names.
+        wanted = (self._stdlib | set(filter(_is_inner, sys.stdlib_module_names)) | ELSEWHERE) - BYSTANDERS
+        for folder in self._path:
+            for name in wanted.intersection(self._in(folder)) if folder not in self._standard else ():
+                place = self._in(folder)[name][0]
+                there = self._behind(place) if place.form is Form.LINK else place
+                if there is not None and not self._is_standard(name):
+                    yield name, there
+
+    def _is_standard(self, name: str) -> bool:
+        """Whether the standard library has a module as a file."""
+        if any(entry.startswith(f"{name}.") for entry in self._compiled):
+            return True
+        below = (f"{folder}/{name}{suffix}" for folder in self._standard for suffix in _SUFFIXES)
+        return any(self._snapshot.entry(path) is not None for path in below)
+
+    @cached_property
+    def _compiled(self) -> frozenset[str]:
+        """Names of the standard library's own compiled modules."""
+        folders = (folder for folder in self._standard if folder.endswith("/lib-dynload"))
+        return frozenset(posixpath.basename(entry.path) for folder in folders for entry in self._snapshot.tree(folder))
 
     def files(self, name: str, place: Place) -> tuple[str, ...]:
         """The code of a top-level module in a folder of the path: its own file, and all that is in its package."""
@@ -273,6 +307,11 @@ class Modules:
 
     def _stranger(self, place: Place) -> str:
         return f"{place.path}, which no distribution and no project has"
+
+
+def _is_inner(name: str) -> bool:
+    """Whether only the standard library itself imports a module of it by that name."""
+    return name.startswith("_") or name == "nt"
 
 
 def _vouches(one: Distribution, path: str) -> bool:

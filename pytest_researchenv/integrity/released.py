@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import IO, NamedTuple
 
-from pytest_researchenv._parsing import parsed
+from pytest_researchenv._parsing import parsed, written
 from pytest_researchenv.integrity.packages import entries_at
 from pytest_researchenv.integrity.protocol import Entry, Kind, Snapshot
 from pytest_researchenv.integrity.releases import PATCHED, Library
@@ -129,7 +129,7 @@ def _is_settings(entry: Entry) -> bool:
     return tree is not None and all(
         isinstance(node, _PLAIN)
         or (isinstance(node, ast.ImportFrom) and node.module == "pathlib")
-        or (isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in ("str", "Path", "resolve"))
+        or (isinstance(node, ast.Call) and written(node.func).rpartition(".")[2] in ("str", "Path", "resolve"))
         or (isinstance(node, ast.Attribute) and node.attr in ("resolve", "parent"))
         for node in ast.walk(tree)
     )

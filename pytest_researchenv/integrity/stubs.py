@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from pytest_researchenv.integrity.installed import Distribution, Installed
 from pytest_researchenv.integrity.modulefiles import Place
-from pytest_researchenv.integrity.ownership import Modules
+from pytest_researchenv.integrity.ownership import BYSTANDERS, ELSEWHERE, Modules
 from pytest_researchenv.integrity.protocol import Signs, Snapshot
 from pytest_researchenv.integrity.untracked import Offer, Untracked
 from pytest_researchenv.model import Finding, Sign
@@ -21,8 +21,6 @@ from pytest_researchenv.probes.protocol import ProbeTask
 
 __all__ = ["Satisfied", "imported_by_distributions", "satisfied", "stub_signs"]
 
-#: Modules of the standard library that are no part of any program, and whose names people give to files of their own.
-_BYSTANDERS = frozenset({"antigravity", "idlelib", "lib2to3", "test", "this", "turtledemo", "turtle"})
 #: Names that some distributions install by mistake, and every other repository has.
 _COMMON = frozenset(
     {"benchmark", "benchmarks", "build", "conftest", "docs", "examples", "scripts", "setup", "test", "tests", "tools"}
@@ -138,7 +136,8 @@ def _in_repository(
 ) -> dict[str, str]:
     """Names that untracked files of the repository stand for, which are another's or nobody's."""
     own = OwnModules.of(task.tree.root, task.tree.files)
-    elsewhere = dict.fromkeys(set(stdlib) - _BYSTANDERS, "the standard library's")
+    wanted = (set(stdlib) - BYSTANDERS) | ELSEWHERE
+    elsewhere = dict.fromkeys(wanted, "the standard library's")
     installed = modules.in_sites() - modules.strays().keys() - elsewhere.keys()
     elsewhere |= dict.fromkeys(installed, "an installed distribution's")
     scripts = _script_folders(task.tree.files)
@@ -155,7 +154,8 @@ def _in_repository(
         built = offer.native and untracked.builds and name not in _NEVER_BUILT and name not in stdlib
         if built:
             continue
-        if name in elsewhere and offer.regular and (importers or (folder in scripts and name not in _COMMON)):
+        regular = offer.regular or name in ELSEWHERE
+        if name in elsewhere and regular and (importers or (folder in scripts and name not in _COMMON)):
             found[name] = f"the untracked {offer.path} goes before {elsewhere[name]} {name}"
         elif importers and name not in elsewhere and _stands_in(offer, name, importers, own):
             found[name] = f"only the untracked {offer.path}, which no project in the repository has"

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import final
 
-from pytest_researchenv.integrity.conda import conda_sums, is_conda
+from pytest_researchenv.integrity.conda import conda_sums, has_condas_python, is_conda
 from pytest_researchenv.integrity.elf import read_elf
-from pytest_researchenv.integrity.layout import Layout, layout_of
+from pytest_researchenv.integrity.layout import Layout, NoLayout, layout_of
 from pytest_researchenv.integrity.loader import CACHE, DEFAULTS, cached, found_at
 from pytest_researchenv.integrity.newer import is_built_anew, newer_doubt
-from pytest_researchenv.integrity.packages import Packages, Standing, entries_at
+from pytest_researchenv.integrity.packages import Judged, Packages, Standing, entries_at
 from pytest_researchenv.integrity.protocol import Entry, Kind, Signs, Snapshot, at_most
 from pytest_researchenv.model import Finding, Sign
 from pytest_researchenv.probes.lookup import printable
@@ -42,12 +42,12 @@ _ABOVE = ("/usr", "/etc", "/var", "/var/lib", "/var/lib/dpkg", "/var/lib/dpkg/in
 
 #: What other checks look at, what programs rewrite themselves, and what package managers of languages upgrade.
 _APART = re.compile(
-    r"/usr/lib/python[23][^/]*/.*|.*/__pycache__/.*|.*\.cache|/usr/lib/locale/locale-archive|.*/node_modules/.*"
+    r"/usr/lib/python[23][^/]*/.*|.*/__pycache__/.*|.*(?<!/gconv-modules)\.cache|/usr/lib/locale/locale-archive|.*/node_modules/.*"
     r"|/usr/lib/R/library/.*",
     re.DOTALL,
 )
 #: Of files that are new, those that programs run or load.
-_LOADED = re.compile(r"(?:/usr)?/s?bin/[^/]*|.*\.so(?:\.[\d.]+)?|.*/glibc-hwcaps/.*", re.DOTALL)
+_LOADED = re.compile(r"(?:/usr)?/s?bin/[^/]*|.*\.so(?:\.[\d.]+)?|.*/(?:gconv|glibc-hwcaps)/.*", re.DOTALL)
 #: Links that people set to another version, or to an environment's program; `shadows` looks at those that matter.
 _CHOSEN = re.compile(
     r"(?:/usr/bin|/bin|/etc/alternatives)/(?:python[\d.]*|pip[\d.]*|python3?-config|cmake|ctest|cpack|ninja|node|nodejs|npm|npx|clang[\w+-]*|ld|"
@@ -65,6 +65,8 @@ _CORE = frozenset(
 )
 #: What OpenSSL loads by its name alone.
 _OPENSSL = re.compile(r".*/(?:engines-[\d.]+|ossl-modules)/[^/]*\.so", re.DOTALL)
+#: What the C library itself loads to convert text, in every program that has a locale, and what it is told by.
+_CONVERTING = re.compile(r"/usr/lib(?:\d+|x32)?/(?:[^/]*/)?gconv/.*", re.DOTALL)
 _NAME_SERVICE = re.compile(r"libnss_\w+\.so\.2")
 
 
@@ -133,13 +135,18 @@ class _Look:
         if len(links) > _MOST_FOLLOWED:
             self._found(links[-1].path, "the file of the base image", f"one of {len(links)} links")
         for judged in Packages(self.task, self.snapshot).judged(files):
-            path = judged.entry.path
-            if judged.standing is Standing.CHANGED:
-                self._found(path, f"the file of {judged.owner}", "its content differs")
-            elif judged.standing is Standing.REPLACED:
-                self._replaced(path)
-            elif judged.standing is Standing.UNOWNED and _OPENSSL.fullmatch(path):
-                self._found(path, "what a package of OpenSSL has", "a library that its configuration loads by name")
+            self._judged(judged)
+
+    def _judged(self, judged: Judged) -> None:
+        path = judged.entry.path
+        if judged.standing is Standing.CHANGED:
+            self._found(path, f"the file of {judged.owner}", "its content differs")
+        elif judged.standing is not Standing.GENUINE and _CONVERTING.fullmatch(path):
+            self._found(path, "what packages of the C library have", "what every program loads to convert text")
+        elif judged.standing is Standing.REPLACED:
+            self._replaced(path)
+        elif judged.standing is Standing.UNOWNED and _OPENSSL.fullmatch(path):
+            self._found(path, "what a package of OpenSSL has", "a library that its configuration loads by name")
 
     def _replaced(self, path: str) -> None:
         before = self.snapshot.base(path)
@@ -197,7 +204,7 @@ class _Look:
             path, name = judged.entry.path, real[judged.entry.path]
             is_elsewhere = not path.startswith(tuple(f"{place}/" for place in places))
             is_strange = judged.standing is Standing.UNOWNED or (judged.owner and is_elsewhere)
-            if not is_strange or not self._shadows(name, path) or self._is_conda(judged.entry):
+            if not is_strange or not self._shadows(name, path) or self._is_own_conda(layout, judged.entry):
                 continue
             observed = "a library that no package has, and that programs load"
             if name in extended and is_built_anew(name):
@@ -208,9 +215,9 @@ class _Look:
             self._found(path, f"the system's own {name}", observed)
 
     def _is_recached(self) -> bool:
-        """Whether the loader's cache is not the base image's own."""
+        """Whether the loader's cache is not the base image's own; without one, it looks in other folders first."""
         entry, before = self.snapshot.entry(CACHE), self.snapshot.base(CACHE)
-        return entry is not None and (before is None or before.sha256 != entry.sha256)
+        return (entry.sha256 if entry is not None else "") != (before.sha256 if before is not None else "")
 
     def _extensions(self, layout: Layout) -> frozenset[str]:
         """The libraries that the standard library's own compiled modules need, and those that these need."""
@@ -244,7 +251,7 @@ class _Look:
 
     def _newly_cached(self, names: Iterable[str]) -> Iterator[str]:
         """Where the loader's cache has some libraries, unless it is the base image's own."""
-        if not self._is_recached():
+        if not self._is_recached() or self.snapshot.link(CACHE) is None:
             return
         found = cached(self.snapshot)
         if found is None:
@@ -259,6 +266,12 @@ class _Look:
         if prefix not in self.conda:
             self.conda[prefix] = conda_sums(self.snapshot, prefix) if is_conda(self.snapshot, prefix) else {}
         return self.conda[prefix].get(entry.path) == entry.sha256
+
+    def _is_own_conda(self, layout: Layout | NoLayout, entry: Entry) -> bool:
+        """Whether conda has a library as it is, where conda has the interpreter as well: its records are root's."""
+        if not isinstance(layout, Layout) or not self._is_conda(entry):
+            return False
+        return has_condas_python(self.snapshot, self.snapshot.resolved(layout.base_prefix), layout.binary)
 
     def _found(self, path: str, claimed: str, observed: str) -> None:
         self.findings.append(Finding(Sign.SYSTEM, printable(path), claimed, printable(observed)))

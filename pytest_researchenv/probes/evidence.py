@@ -48,6 +48,9 @@ TRACEBACK = "Traceback (most recent call last):"
 _NAMED = re.compile(r"[A-Za-z_][\w.]*(:|$)")
 _MENTIONED = re.compile(r"\b(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit): \S.*")
 
+#: Letters of a line in which one is looked for: the time goes by their square, and a megabyte would take hours.
+_SEARCHED = 2000
+
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 #: What launchers of several processes put before each line: `[rank0]: `, `[default1]:`.
 _RANK = re.compile(r"^\[[A-Za-z]+\d+\]: ?")
@@ -236,7 +239,7 @@ def decisive_line(text: str) -> str:
 
 def _torn(lines: list[str]) -> str:
     """The last exception that lines name, when ranks that print at once tore each other's tracebacks."""
-    found = [match[0][:_LINE_CAP] for line in lines if (match := _MENTIONED.search(line))]
+    found = [match[0][:_LINE_CAP] for line in lines if (match := _MENTIONED.search(line[:_SEARCHED]))]
     return next((exception for exception in reversed(found) if not exception.startswith(_LAUNCHERS)), "")
 
 

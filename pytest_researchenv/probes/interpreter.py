@@ -29,7 +29,7 @@ _REFUSED = re.compile(
     # What libraries import or load by the name of, and where they look for code that they compiled or keep.
     r"|MPLBACKEND|MATPLOTLIBRC|MPLCONFIGDIR|(?:XDG|OCL_ICD)_.*|NCCL_(?:NET|TUNER|PROFILER)_PLUGIN"
     r"|PJRT_NAMES_AND_LIBRARY_PATHS|TF_PLUGGABLE_DEVICE_LIBRARY_PATH|(?:NUMBA|CUPY|TRITON|TORCHINDUCTOR)_CACHE_DIR"
-    r"|TORCH_EXTENSIONS_DIR"
+    r"|TORCH_EXTENSIONS_DIR|INTEL_(?:LIBITTNOTIFY|JIT_PROFILER)(?:32|64)?"
 )
 
 

@@ -31,7 +31,7 @@ _MINORS = range(8, 21)
 _MINOR = re.compile(r"(\d+)\.(\d+)")
 _RELEASE = re.compile(r"v?(\d+(?:\.\d+)*)")
 #: `pyvenv.cfg`: venv writes `version`, uv `version_info`, virtualenv both.
-_VENV_VERSION = re.compile(r"^\s*version(?:_info)?\s*=\s*(\d+\.\d+)", re.MULTILINE | re.IGNORECASE)
+_VENV_VERSION = re.compile(r"^[ \t]*version(?:_info)?[ \t]*=[ \t]*(\d+\.\d+)", re.MULTILINE | re.IGNORECASE)
 _FIELD = re.compile(r"(Name|Version):(.*)", re.IGNORECASE)
 _EXECUTABLE = re.compile(r"(?:python|pypy)(\d+\.\d+)[a-z]*")
 

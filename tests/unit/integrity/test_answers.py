@@ -176,6 +176,11 @@ def test_a_clone_of_ours_is_found_by_its_origin(repository: Repository, path: st
     assert "pw@" not in seen.findings[0].observed
 
 
+def test_empty_lines_of_a_clone_cost_nothing(repository: Repository) -> None:
+    """However many there are: a pattern that tries each end of them would take hours."""
+    assert signs({"/root/x/.git/config": "\n" * 2_000_000}, repository) == Signs()
+
+
 def test_a_clean_environment_raises_nothing(repository: Repository) -> None:
     """Words that merely name the benchmark are nobody's fault, in whatever file."""
     nodes: dict[str, bytes | str | Link | Folder | None] = {

@@ -64,6 +64,7 @@ def test_what_was_installed_and_left_alone_raises_nothing(tmp_path: Path) -> Non
         ({"tool/more.py": ""}, "no record lists: {site}/tool/more.py"),
         ({"tool/parsetab.py": "import os\n"}, "no record lists: {site}/tool/parsetab.py"),
         ({"tool/parsetab.py": "print(42)\n"}, "no record lists: {site}/tool/parsetab.py"),
+        ({"tool/parsetab.py": f"a{'.b' * 1500}()\n"}, "no record lists: {site}/tool/parsetab.py"),
         ({"tool/_speedups.so": native()}, "no record lists: {site}/tool/_speedups.so"),
         ({"tool/libm.so.6": native()}, "no record lists: {site}/tool/libm.so.6"),
         ({"tool/core.so": native()}, "no record lists: {site}/tool/core.so"),

@@ -70,3 +70,9 @@ def test_a_link_is_looked_at_where_it_leads() -> None:
 
     assert list(seen.blanked) == [CNF]
     assert list(signs({CNF: Link("/proc/self/root/opt/x.cnf")}).blanked) == [CNF]
+
+
+def test_blanks_cost_nothing() -> None:
+    """However many there are: a pattern that tries each end of them would take hours."""
+    assert signs({CNF: f"{PLAIN}module = {LEGACY}{' ' * 2_000_000}x\n"}, {LEGACY: "x"}).findings
+    assert signs({CNF: f"{PLAIN}module = {LEGACY}{' ' * 2_000_000}\n"}, {LEGACY: "x"}) == Signs()

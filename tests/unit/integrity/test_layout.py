@@ -103,6 +103,19 @@ def test_a_way_through_the_kernels_folders_is_a_problem(nodes: Nodes) -> None:
     assert layout({**VENV, **nodes}, "/opt/venv/bin/python").problems
 
 
+def test_what_path_lines_cost_is_bounded() -> None:
+    """Each is a question to the engine, and they lie in any number of files."""
+    folders: Nodes = {f"/opt/many/{number}": Folder() for number in range(200)}
+    lines = "\n".join(folders)
+
+    few = {f"{SITE}/{number:02}.pth": lines for number in range(10)}
+    assert layout({**VENV, **folders, **few}, "/opt/venv/bin/python").problems == ()
+    many = {**few, f"{SITE}/10.pth": lines, f"{SITE}/11.pth": lines}
+    assert layout({**VENV, **folders, **many}, "/opt/venv/bin/python").problems == (
+        ".pth files have more than 2000 path lines",
+    )
+
+
 def test_an_interpreter_that_only_a_process_finds_is_forged() -> None:
     """A probe could start it, and nobody has seen it. One that is nowhere cannot be started."""
     assert no_layout({}, "/proc/self/root/usr/bin/python3").forged

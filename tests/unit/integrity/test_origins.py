@@ -591,6 +591,24 @@ def test_what_is_large_and_of_no_index_was_fetched(tmp_path: Path, network: str,
     assert (kinds(signs), list(signs.modules)) == (({Sign.STUB}, ["torch"]) if told else (set(), []))
 
 
+@pytest.mark.parametrize(("network", "told"), [("open", False), ("none", True)])
+def test_what_distutils_installed_was_published_or_fetched(tmp_path: Path, network: str, *, told: bool) -> None:
+    """It leaves no note of where it came from. A version that is published needs none."""
+    about = f"{SITE}/dep-9.9.egg-info"
+    nodes: Nodes = {
+        f"{SITE}/dep.py": "A = 1\n",
+        f"{about}/PKG-INFO": "Name: dep\nVersion: 9.9\n",
+        f"{about}/top_level.txt": "dep\n",
+    }
+
+    def seen(*versions: str) -> set[Sign]:
+        index = Index(names=("dep",), versions=versions)
+        return kinds(audited(tmp_path, nodes, tracked=USES, published=index, network=network))
+
+    assert (Sign.STUB in seen("1.0")) is told
+    assert Sign.STUB not in seen("1.0", "9.9")
+
+
 def test_a_path_leads_to_a_project_that_was_fetched(tmp_path: Path) -> None:
     """Or to one of the agent's own, which is a stand-in whatever lies beside it."""
     nodes: Nodes = {f"{SITE}/dep.pth": "/opt/dep\n", "/opt/dep/dep.py": "A = 1\n", "/opt/dep/setup.py": ""}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 from contextlib import AbstractContextManager
+from hashlib import sha256
 from pathlib import Path
 from typing import IO
 
@@ -15,7 +16,7 @@ from pytest_researchenv.integrity.modulefiles import Form, modules_in
 from pytest_researchenv.model import ImportPolicy, PathSource, Repository, Sign
 from pytest_researchenv.sandbox.fake import FakeContainer, Folder, Link
 from tests.unit.integrity.images import SITE, WORKDIR, Nodes, distribution
-from tests.unit.integrity.sites import audited, kinds, native, torch
+from tests.unit.integrity.sites import Index, audited, kinds, native, torch
 
 
 USES = {"run.py": "import dep\n"}
@@ -207,6 +208,47 @@ def test_what_only_a_distribution_imports_is_somebodys_too(tmp_path: Path, sourc
     assert not signs.modules
 
 
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        {f"{SITE}/nt.py": ""},
+        {f"{SITE}/_winapi.abi3.so": native()},
+        {f"{SITE}/org/python/core.py": ""},
+        {f"{SITE}/org": Link("/opt/org"), "/opt/org/__init__.py": ""},
+        {f"{SITE}/x.pth": "/opt/more\n", "/opt/more/msvcrt.py": ""},
+        {f"{SITE}/x.pth": "/opt/more.zip\n", "/opt/more.zip": egg(nt="")},
+        distribution(SITE, "org", {"org/python/core.py": ""}),
+        {"/usr/lib/python3.11/json/__init__.py": None, f"{SITE}/json/__init__.py": ""},
+        {"/usr/lib/python3.11/lib-dynload/_json.cpython-311-x86_64-linux-gnu.so": None, f"{SITE}/_json.py": ""},
+    ],
+)
+def test_what_the_standard_library_would_import_is_nobodys(tmp_path: Path, nodes: Nodes) -> None:
+    """It runs in every program that imports `copy` or `pathlib`: no tier is to be believed."""
+    base: Nodes = {"/usr/lib/python3.11/json/__init__.py": "x"}
+
+    signs = audited(tmp_path, nodes, base=base, published=Index())
+
+    assert kinds(signs) == {Sign.INTERPRETER}
+    assert len(signs.findings) == 1
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        {f"{SITE}/json/__init__.py": "", f"{SITE}/_json.py": ""},
+        {f"{SITE}/test/__init__.py": "", f"{SITE}/this.py": ""},
+        {f"{SITE}/notes.py": "", f"{SITE}/orgs.py": ""},
+        distribution(SITE, "pywin32", {"win32api.py": "x"}),
+    ],
+)
+def test_what_the_standard_library_does_not_ask_for(tmp_path: Path, nodes: Nodes) -> None:
+    """It has it itself, or it is no part of any program; and what somebody published."""
+    published = Index(wheels={"pywin32": {"win32api.py": sha256(b"x").hexdigest()}})
+    base: Nodes = {"/usr/lib/python3.11/json/__init__.py": "x"}
+
+    assert audited(tmp_path, nodes, base=base, published=published).findings == ()
+
+
 # --- the repository ---------------------------------------------------------------------------------------
 
 
@@ -226,6 +268,9 @@ def test_what_only_a_distribution_imports_is_somebodys_too(tmp_path: Path, sourc
         ("scripts/dep.py", False),
         ("pkg/json.py", True),
         ("pkg/csv.py", False),
+        ("org/python/core.py", True),
+        ("nt.py", True),
+        ("orgs/core.py", False),
         ("notes/json.py", False),
         ("test.py", False),
         ("tests/__init__.py", False),

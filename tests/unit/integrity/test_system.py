@@ -10,7 +10,7 @@ from pytest_researchenv.integrity.protocol import Signs
 from pytest_researchenv.integrity.system import system
 from pytest_researchenv.model import Sign
 from pytest_researchenv.sandbox.fake import Folder, Link
-from tests.unit.integrity.images import DEBIAN, STATUS, Nodes, elf, md5, opened_image
+from tests.unit.integrity.images import DEBIAN, STATUS, Nodes, elf, md5, opened_image, python_elf
 
 
 LIB = "/usr/lib/x86_64-linux-gnu"
@@ -28,7 +28,7 @@ def cache(*entries: tuple[str, str], old: bool = False) -> bytes:
     table = struct.pack("<20sIIB3xI12x", b"glibc-ld.so.cache1.1", len(entries), len(strings), 2, 0)
     for index in range(len(entries)):
         table += struct.pack("<iIIIQ", 0x303, places[2 * index], places[2 * index + 1], 0, 0)
-    return (b"ld.so-1.7.0\0" + bytes(12) if old else b"") + table + strings
+    return (b"ld.so-1.7.0\0\1\0\0\0" + bytes(16) if old else b"") + table + strings
 
 
 def signs(nodes: Nodes, base: Nodes | None = None) -> Signs:
@@ -239,19 +239,30 @@ def test_endless_links_and_libraries_end() -> None:
 
 
 def test_conda_owns_its_libraries() -> None:
-    """As far as it recorded them; some images put its folder into the loader's list."""
+    """As far as it recorded them, and where the interpreter is its own: else the record may be anybody's."""
     import hashlib  # noqa: PLC0415 - for this test alone.
     import json  # noqa: PLC0415 - likewise.
 
     paths = [{"_path": "lib/libz.so.1", "sha256_in_prefix": hashlib.sha256(EVIL).hexdigest()}]
-    nodes: Nodes = {
+    nodes: dict[str, bytes | str | Link | Folder | None] = {
         "/etc/ld.so.cache": cache(("libz.so.1", "/opt/conda/lib/libz.so.1"), ("libz.so.1", f"{LIB}/libz.so.1")),
         "/opt/conda/lib/libz.so.1": EVIL,
         "/opt/conda/conda-meta/history": "",
         "/opt/conda/conda-meta/zlib-1.3-0.json": json.dumps({"paths_data": {"paths": paths}}),
     }
-    assert fields(nodes) == []
-    assert fields({**nodes, "/opt/conda/lib/libz.so.1": elf(body=b"other")}) == ["/opt/conda/lib/libz.so.1"]
+    assert fields(nodes) == ["/opt/conda/lib/libz.so.1"]
+    python = python_elf()
+    paths.append({"_path": "bin/python3.11", "sha256_in_prefix": hashlib.sha256(python).hexdigest()})
+    nodes |= {
+        "/opt/conda/bin/python3.11": python,
+        "/opt/conda/lib/python3.11/os.py": "",
+        "/opt/conda/conda-meta/python-3.11.9-0.json": json.dumps({"paths_data": {"paths": paths}}),
+    }
+    with opened_image(nodes, python="/opt/conda/bin/python3.11") as found:
+        assert system(*found).findings == ()
+    nodes |= {"/opt/conda/lib/libz.so.1": elf(body=b"other")}
+    with opened_image(nodes, python="/opt/conda/bin/python3.11") as found:
+        assert [finding.field for finding in system(*found).findings] == ["/opt/conda/lib/libz.so.1"]
 
 
 @pytest.mark.parametrize(
@@ -267,6 +278,44 @@ def test_conda_owns_its_libraries() -> None:
 def test_a_cache_that_cannot_be_read(content: bytes) -> None:
     """Nobody knows what the loader would make of it."""
     assert [finding.kind for finding in signs({"/etc/ld.so.cache": content}).findings] == [Sign.UNREADABLE]
+
+
+def test_the_table_that_the_loader_reads_is_the_one_that_counts() -> None:
+    """What looks like another one, among the entries of the old format, is none."""
+    decoy = cache(("libz.so.1", f"{LIB}/libz.so.1"))
+    decoy += bytes(-len(decoy) % 24)
+    table = cache(("libz.so.1", "/opt/evil/libz.so.1"), ("libz.so.1", f"{LIB}/libz.so.1"))
+    old = b"ld.so-1.7.0\0" + struct.pack("<I", len(decoy) // 12)
+
+    nodes: Nodes = {"/etc/ld.so.cache": old + decoy + table, "/opt/evil/libz.so.1": EVIL}
+    assert fields(nodes) == ["/opt/evil/libz.so.1"]
+
+
+def test_without_a_cache_the_loader_looks_elsewhere() -> None:
+    """In folders for newer processors first: also for what only modules of the standard library need."""
+    extension = "/usr/lib/python3.11/lib-dynload/_hashlib.cpython-311-x86_64-linux-gnu.so"
+    base = {
+        **DEBIAN,
+        extension: elf(needed=("libcrypto.so.3",), loader=""),
+        f"{LIB}/libcrypto.so.3": elf(loader=""),
+        "/etc/ld.so.cache": cache(("libcrypto.so.3", f"{LIB}/libcrypto.so.3")),
+    }
+    newer = f"{LIB}/glibc-hwcaps/x86-64-v2/libcrypto.so.3"
+
+    assert fields({newer: EVIL}, base) == []
+    assert fields({"/etc/ld.so.cache": None}, base) == []
+    assert fields({newer: EVIL, "/etc/ld.so.cache": None}, base) == [newer]
+
+
+@pytest.mark.parametrize("name", ["gconv-modules.cache", "gconv-modules.d/x.conf", "gconv-modules", "EVIL.so"])
+def test_what_converts_text_in_every_program(name: str) -> None:
+    """The C library loads it as soon as a program sets its locale."""
+    path = f"{LIB}/gconv/{name}"
+
+    assert fields({path: "x"}) == [path]
+    assert fields({path: "x"}, {**DEBIAN, path: "other"}) == [path]
+    assert fields({}, {**DEBIAN, path: "other"}) == []
+    assert fields({f"{LIB}/gdk-pixbuf-2.0/loaders.cache": "x"}) == []
 
 
 def test_a_cache_with_endless_entries_ends() -> None:

@@ -301,6 +301,13 @@ def test_a_pattern_may_match_one_stream_alone() -> None:
     assert misses(evidence, _outputs(), "Startingnoise training\n")
 
 
+def test_a_long_line_costs_little() -> None:
+    """Whatever it is made of: a pattern that tries each part of it would take hours."""
+    line = "A." * 250_000
+
+    assert decisive_line(f"Traceback (most recent call last):\n  {line}\n!! torn") == "!! torn"
+
+
 def test_tracebacks_that_ranks_tore_still_name_the_exception() -> None:
     """Two processes that fail at once print into each other's lines; a person must still see why."""
     torn = (

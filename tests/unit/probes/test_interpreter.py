@@ -97,7 +97,15 @@ def test_a_damaged_or_hostile_record_of_variables_counts_as_nothing(state: bytes
         *("PYTHONUSERBASE", "PYTHON_GIL", "PYTHONSAFEPATH", "BASH_ENV", "ENV", "NODE_OPTIONS", "NODE_PATH", "PERL5OPT"),
         *("RUBYOPT", "GCONV_PATH", "OPENSSL_CONF", "COVERAGE_PROCESS_START", "COV_CORE_SOURCE", "PYTEST_PLUGINS"),
         *("MPLBACKEND", "XDG_CONFIG_HOME", "PJRT_NAMES_AND_LIBRARY_PATHS", "NUMBA_CACHE_DIR", "TORCH_EXTENSIONS_DIR"),
-        *("CUDA_INJECTION64_PATH", "OMP_TOOL_LIBRARIES", "GLIBC_TUNABLES", "GIT_EXEC_PATH", "RESEARCHENV_OUT", "PATH"),
+        *(
+            "CUDA_INJECTION64_PATH",
+            "INTEL_LIBITTNOTIFY64",
+            "OMP_TOOL_LIBRARIES",
+            "GLIBC_TUNABLES",
+            "GIT_EXEC_PATH",
+            "RESEARCHENV_OUT",
+            "PATH",
+        ),
     ],
 )
 def test_no_recorded_variable_runs_something_first(name: str) -> None:
