@@ -162,8 +162,11 @@ class Pump:
             try:
                 chunk = self._chunks.get(timeout=min(last - now, _QUIET_S))
             except queue.Empty:
-                if finished or ended():
+                if finished:
                     return True
+                if finished := ended():
+                    # What it printed last may have come while the engine was asked.
+                    last = min(deadline, time.monotonic() + _GRACE_S)
                 continue
             if chunk is None:
                 return True
