@@ -13,7 +13,9 @@ TIERS = ("C0", "C1", "C3")
 _CONFTEST = f"""
 import os
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
@@ -21,7 +23,7 @@ sys.path.append({str(Path(__file__).parent / "unit")!r})
 from lab import FakeAgent, FakeProbe, Lab
 
 from pytest_researchenv.engine import Engine
-from pytest_researchenv.fixtures import harness_of
+from pytest_researchenv.fixtures import HARNESS, harness_of
 from pytest_researchenv.harness import Harness
 from pytest_researchenv.model import Tier
 from pytest_researchenv.sandbox.protocol import Mount
@@ -39,14 +41,14 @@ class Probe(FakeProbe):
         task.log(f"CUDA_VISIBLE_DEVICES={{os.environ.get('CUDA_VISIBLE_DEVICES')}}\\n".encode())
         return super().judge(task)
 
-@pytest.fixture(scope="session")
-def researchenv_harness(pytestconfig, tmp_path_factory):
-    lab = Lab(tmp_path_factory.mktemp("lab"))
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config):
+    lab = Lab(Path(tempfile.mkdtemp(dir=config.rootpath)))
     # Workers share the store, but not the memory that holds the images.
     lab.sandbox.image_exists = lambda image: True
     engine = Engine(lab.sandbox, lab.base, lab.key, (), {{}}, Mount("tools", "/researchenv/tools"))
-    return Harness(
-        harness_of(pytestconfig)._settings,
+    config.stash[HARNESS] = Harness(
+        harness_of(config)._settings,
         engine=lambda: engine,
         probes={{tier: Probe(tier) for tier in Tier}},
         agents=lambda name: Agent(name=name),

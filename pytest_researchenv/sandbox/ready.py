@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.gateway.opening import Gateways
 from pytest_researchenv.hardware import CPU_ONLY, Accelerator, Hardware
-from pytest_researchenv.leases.choice import SharingSettings
+from pytest_researchenv.leases.choice import SharingSettings, allotted
 from pytest_researchenv.leases.sharing import ALONE, Sharing, shared
 from pytest_researchenv.sandbox._engine import engine_version
 from pytest_researchenv.sandbox._stream import engine_call
@@ -144,7 +144,7 @@ def _hardware(
         owner=owner,
         engine=str(told.get("ID") or client.api.base_url),
         slots=settings.number_of_slots(processors=int(told.get("NCPU", 1)), memory_bytes=int(told.get("MemTotal", 0))),
-        variable=os.environ.get("CUDA_VISIBLE_DEVICES") if local else None,
+        variable=allotted(os.environ) if local else None,
         occupied=partial(occupied, sandbox, image),
     )
     return _as_asked(hardware, accelerator), sharing
