@@ -14,8 +14,9 @@ from pytest_researchenv.agents.prompt import prompt_digest, render_prompt
 from pytest_researchenv.agents.protocol import Agent, Needs
 from pytest_researchenv.agentwork import Order
 from pytest_researchenv.breaker import CircuitBreaker
-from pytest_researchenv.engine import Engine
+from pytest_researchenv.engine import Engine, in_words
 from pytest_researchenv.errors import (
+    ElsewhereError,
     InfrastructureError,
     ProviderError,
     ResearchEnvError,
@@ -155,6 +156,16 @@ class Environments:
         attempt = self._current(agent_name, repository, trial)
         return attempt is not None and attempt.finished and not self._settings.rebuild
 
+    def pinned(self, agent_name: str, repository: Repository, *, trial: int = 1) -> Environment | None:
+        """Return the environment that would be reused, if it fits; needs no container engine.
+
+        Raises:
+            StoreError: its record cannot be read.
+        """
+        attempt = self._current(agent_name, repository, trial)
+        ours = attempt is not None and attempt.session == self._settings.session
+        return attempt.environment() if attempt and (ours or not self._settings.rebuild) else None
+
     def stored(
         self, agent_name: str, repository: Repository, subject: Tier | Examination, *, trial: int = 1
     ) -> Verdict | None:
@@ -198,8 +209,19 @@ class Environments:
             return None
         if stale := self._stale(environment, agent, repository):
             raise StaleEnvironmentError(stale)
-        if self._engine().sandbox.image_exists(environment.image):
+        engine = self._engine()
+        if engine.sandbox.image_exists(environment.image):
             return environment
+        elsewhere = bool(environment.engine) and environment.engine != engine.id
+        if elsewhere and (engine.pooled or not agent.free):
+            there = in_words(environment.engine, environment.engine_name)
+            raise ElsewhereError(
+                f"{attempt.key} is in the container engine {there}, and {in_words(engine.id, engine.name)} was asked: "
+                "name the other with --researchenv-docker, bring it here by `researchenv export environment`, or build "
+                "it again with --researchenv-rebuild",
+                engine=environment.engine,
+                name=environment.engine_name,
+            )
         if agent.free:
             _log.warning("the frozen image of %s is gone: building it again", attempt.key)
             return None

@@ -161,6 +161,8 @@ class Environment:
         refused: requests to the outside that were refused to the agent, as `GET host/path`, each once.
         notes: what people should know of how it was built, such as that its cost is not known.
         records: name of each file that was recorded beside it (self-report, transcript, requests, …) → SHA-256.
+        engine: id of the container engine that holds the image; empty where it is not known.
+        engine_name: the Docker context by which the user chose it; empty where it was the usual one.
         schema: version of this record's schema.
         seal: what tells an edited record: `provenance.seal_of` it.
     """
@@ -182,6 +184,8 @@ class Environment:
     refused: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     records: dict[str, str] = field(default_factory=dict)
+    engine: str = ""
+    engine_name: str = ""
     schema: Literal[1] = 1
     seal: str = ""
 

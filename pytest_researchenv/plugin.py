@@ -21,6 +21,7 @@ from pytest_researchenv.cases import (
     research_case_of,
     tiers_of,
 )
+from pytest_researchenv.contexts import engines_option
 from pytest_researchenv.errors import ConfigurationError, InfrastructureError, ResearchEnvError, SuiteError
 from pytest_researchenv.fixtures import (
     HARNESS,
@@ -85,6 +86,7 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, int, int]:
 def pytest_configure(config: pytest.Config) -> None:
     """Check the options, and add the chosen suites to what is collected."""
     options.check_options(config)
+    engines_option(config)
     session = session_of_worker(config)
     # Its beginning makes records of later sessions stand after those of earlier ones.
     config.stash[SESSION] = session or f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:12]}"
