@@ -11,6 +11,7 @@ from rich.console import Console
 
 from pytest_researchenv._choice import write_page
 from pytest_researchenv._json import add_json, print_json, teller
+from pytest_researchenv._place import add_results, run_folder
 from pytest_researchenv._suite_table import suite_document
 from pytest_researchenv.errors import ConfigurationError, SourceError, SuiteError
 from pytest_researchenv.lock import LOCK, lock_problems, write_lock
@@ -69,7 +70,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     pages = commands.add_parser("document")
     _add_suite(pages)
     pages.add_argument("--docs", type=Path, default=Path("docs"), metavar="FOLDER", help="where to (default: docs)")
-    pages.add_argument("--results", type=Path, default=Path("researchenv-results"), metavar="FOLDER")
+    add_results(pages)
     pages.add_argument("--run", dest="name", default="proof", metavar="NAME", help="name of the run (default: proof)")
     add_json(pages)
     pages.set_defaults(run=_document)
@@ -234,7 +235,7 @@ def _document(arguments: argparse.Namespace) -> int:
 
 
 def _proven_pages(suite: Suite, results: Path, name: str) -> dict[str, str]:
-    run = results / name
+    run = run_folder(results, name)
     if not run.is_dir():
         raise ConfigurationError(
             f"there is no run in {run}: name it by --results and --run, or `researchenv prove` first"

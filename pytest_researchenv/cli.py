@@ -18,6 +18,15 @@ __all__ = ["main"]
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; `commands.EXIT_CODES` says what its exit code means."""
     given = sys.argv[1:] if argv is None else list(argv)
+    try:
+        return _run(given)
+    except KeyboardInterrupt:
+        # What was begun is undone, or can be begun again: a traceback would say nothing more.
+        sys.stderr.write("researchenv: interrupted\n")
+        return 130
+
+
+def _run(given: list[str]) -> int:
     command = command_of(given)
     end = given.index("--") if command and command.passes_on and "--" in given else len(given)
     own, further = given[:end], given[end + 1 :]

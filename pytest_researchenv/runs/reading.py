@@ -14,6 +14,7 @@ from typing import TypeVar, final
 
 from pydantic import TypeAdapter, ValidationError
 
+from pytest_researchenv._place import run_folder
 from pytest_researchenv._records import what_is_wrong
 from pytest_researchenv.errors import ConfigurationError, InfrastructureError
 from pytest_researchenv.manifest import Manifest
@@ -43,7 +44,7 @@ def read_runs(results: Path, names: Iterable[str]) -> tuple[Run, ...]:
     Raises:
         ConfigurationError: one of them is not there, or holds no attempt.
     """
-    return tuple(read_run(results / name) for name in dict.fromkeys(names))
+    return tuple(read_run(run_folder(results, name)) for name in dict.fromkeys(names))
 
 
 def read_run(folder: Path) -> Run:

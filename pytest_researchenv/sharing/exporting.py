@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_researchenv._json import add_json, print_json
+from pytest_researchenv._place import add_results, run_folder
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.model import Environment
 from pytest_researchenv.provenance import harness_identity
@@ -72,7 +73,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
     run = kinds.add_parser("run", help="everything that a run has recorded")
     run.add_argument("name", metavar="RUN", nargs="?", default="default", help="name of the run (default: default)")
-    run.add_argument("--results", type=Path, default=Path("researchenv-results"), metavar="FOLDER")
+    add_results(run)
     run.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="new file, such as run.tar.gz")
     run.add_argument("--images", action="store_true", help="also its frozen images, and the base images below them")
     add_json(run)
@@ -83,7 +84,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    folder = arguments.results / arguments.name
+    folder = run_folder(arguments.results, arguments.name)
     collected = collect_run(folder)
     if not collected.attempts:
         raise ConfigurationError(

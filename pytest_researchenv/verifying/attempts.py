@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
+from pytest_researchenv._place import run_folder
 from pytest_researchenv.errors import ConfigurationError, StoreError
 from pytest_researchenv.model import Environment, EnvironmentKey, Examination, Tier, TierResult
 from pytest_researchenv.provenance import BOUND
@@ -81,7 +82,7 @@ def attempts_of(results: Path, run: str, chosen: Chosen) -> list[Attempt]:
         ConfigurationError: there is no such run, or none of them is in it.
         StoreError: a folder cannot be listed.
     """
-    folder = results / run
+    folder = run_folder(results, run)
     found = [Attempt(key, path) for key, path in attempt_folders(folder, unreadable=_refuse) if chosen.holds(key)]
     if not found:
         raise ConfigurationError(f"no attempt in {folder} is one of those that were chosen")
