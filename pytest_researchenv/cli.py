@@ -41,7 +41,11 @@ def _run(given: list[str]) -> int:
         # Only who has something to say pays for it.
         from rich.console import Console  # noqa: PLC0415 - see above
 
-        Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(f"researchenv: {error}")
+        from pytest_researchenv.report.html.text import visible  # noqa: PLC0415 - see above
+
+        # What it names may be what somebody else's records, or folders, are made of.
+        said = visible(f"researchenv: {error}")
+        Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(said)
         return 1
     except BrokenPipeError:
         # Whoever read it has seen enough (`researchenv schema result | head`). Python must not flush once more.

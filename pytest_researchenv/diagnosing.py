@@ -20,6 +20,7 @@ from pytest_researchenv.report.diagnoses import (
     rules_document,
     rules_markdown,
 )
+from pytest_researchenv.runs.telling import tell_left_out
 from pytest_researchenv.verifying.attempts import Chosen, attempts_of
 
 
@@ -57,7 +58,7 @@ def _diagnose(arguments: argparse.Namespace) -> int:
         return 0
     chosen = Chosen(arguments.agent or (), arguments.repository or ())
     attempts = attempts_of(arguments.results, arguments.name, chosen)
-    found = list(diagnosed(attempts, tiers=arguments.tier or ()))
+    found = list(diagnosed(attempts, tiers=arguments.tier or (), unreadable=tell_left_out))
     if arguments.json:
         print_json([diagnosis_document(one) for one in found])
         return 0

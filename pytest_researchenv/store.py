@@ -39,6 +39,7 @@ from typing import TypeVar, cast, final
 from filelock import FileLock
 from pydantic import TypeAdapter, ValidationError
 
+from pytest_researchenv._records import what_is_wrong
 from pytest_researchenv.errors import ConfigurationError, StoreError
 from pytest_researchenv.layerchanges import read_changes, write_changes
 from pytest_researchenv.log import capped_log
@@ -441,5 +442,5 @@ def _require(path: Path, adapter: TypeAdapter[_T]) -> _T:
         return adapter.validate_json(_read(path))
     except ValidationError as error:
         raise StoreError(
-            f"{path} does not hold what was written there: {error}; restore the file, or use another --researchenv-run"
+            f"{path} {what_is_wrong(error)}; restore the file, or use another --researchenv-run"
         ) from error

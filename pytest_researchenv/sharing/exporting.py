@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from pytest_researchenv._json import add_json, print_json
 from pytest_researchenv._place import add_results, run_folder
-from pytest_researchenv.errors import ConfigurationError
+from pytest_researchenv.errors import ConfigurationError, StoreError
 from pytest_researchenv.model import Environment
 from pytest_researchenv.provenance import harness_identity
 from pytest_researchenv.sandbox.daemon import connect
-from pytest_researchenv.sharing.collecting import attempt_files, collect_run
+from pytest_researchenv.sharing.collecting import Collected, attempt_files, collect_run
 from pytest_researchenv.sharing.contents import TABLE, Contents, contents_json
 from pytest_researchenv.sharing.images import held_images, save_images
 from pytest_researchenv.sharing.packing import copy_counted, member_of, new_folder, write_archive
@@ -91,11 +91,11 @@ def _run(arguments: argparse.Namespace) -> int:
             f"the run in {folder} holds no attempt that is finished: {_listed(collected.left_out)}"
         )
     files = dict(sorted(collected.files.items()))
-    environments = [found for attempt in collected.attempts if (found := attempt.environment())]
     with ExitStack() as stack:
         contents = _contents("run", folder.name, files)
         missing: list[str] = []
         if arguments.images:
+            environments = list(_environments(collected))
             archive, images, missing = stack.enter_context(_image_archive(environments, arguments.output))
             if images:
                 files["images.tar"] = archive
@@ -105,6 +105,16 @@ def _run(arguments: argparse.Namespace) -> int:
     remarks = [f"left out: {one}" for one in collected.left_out] + [f"left out: image {one} is gone" for one in missing]
     _tell(arguments, contents, {"attempts": len(collected.attempts), "left_out": remarks})
     return 0
+
+
+def _environments(collected: Collected) -> Iterator[Environment]:
+    """Yield those whose records can be read; which cannot is told with the rest that is left out."""
+    for attempt in collected.attempts:
+        try:
+            if found := attempt.environment():
+                yield found
+        except StoreError as error:
+            collected.left_out.append(f"the image of {attempt.key}: {error}")
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from pytest_researchenv._json import add_json, print_json
 from pytest_researchenv._place import add_results
 from pytest_researchenv.report.html.writing import write_report
 from pytest_researchenv.runs.reading import read_runs
+from pytest_researchenv.runs.telling import tell_damage
 
 
 __all__ = ["add_command"]
@@ -35,6 +36,8 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 def _report(arguments: argparse.Namespace) -> int:
     with _no_collections():
         runs = read_runs(arguments.results, arguments.names)
+        for run in runs:
+            tell_damage(run)
         written = write_report(
             runs,
             descriptions=described(arguments.suite, {suite for run in runs for suite in run.suites}),
