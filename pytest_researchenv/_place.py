@@ -12,7 +12,7 @@ from pathlib import Path
 from pytest_researchenv.errors import ConfigurationError
 
 
-__all__ = ["add_results", "new_run_name", "no_run", "run_folder"]
+__all__ = ["add_results", "new_run_name", "no_run", "nothing_built", "run_folder"]
 
 #: It becomes a folder, and a part of images' tags.
 _NEW = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -66,6 +66,14 @@ def no_run(folder: Path) -> ConfigurationError:
     hint = f"; did you mean {near[0]!r}?" if near else ""
     known = f" (it has: {', '.join(there[:_MOST])}{', …' if len(there) > _MOST else ''})" if there else ""
     return ConfigurationError(f"there is no run in {folder}{hint}{known}: name it, and its folder by --results")
+
+
+def nothing_built(folder: Path) -> ConfigurationError:
+    """Return the error that says that a run is there, and nothing of it to look at."""
+    return ConfigurationError(
+        f"the run in {folder} holds no attempt: nothing was built in it yet; `researchenv doctor` says whether this "
+        "host can"
+    )
 
 
 def _runs(results: Path) -> Iterator[str]:

@@ -14,9 +14,9 @@ from typing import TypeVar, final
 
 from pydantic import TypeAdapter, ValidationError
 
-from pytest_researchenv._place import run_folder
+from pytest_researchenv._place import nothing_built, run_folder
 from pytest_researchenv._records import what_is_wrong
-from pytest_researchenv.errors import ConfigurationError, InfrastructureError
+from pytest_researchenv.errors import InfrastructureError
 from pytest_researchenv.manifest import Manifest
 from pytest_researchenv.model import AttemptStart, Audit, Environment, Examination, Tier, TierResult, judged_named
 from pytest_researchenv.runs.folders import RESULT, AttemptFolder, attempt_folders
@@ -63,7 +63,7 @@ def read_run(folder: Path) -> Run:
 
     attempts = tuple(map(read_attempt, attempt_folders(folder, unreadable=unreadable)))
     if not attempts and not damage:
-        raise ConfigurationError(f"the run in {folder} holds no attempt: nothing was built in it yet")
+        raise nothing_built(folder)
     spent = None
     try:
         spent = spent_in(folder)

@@ -51,6 +51,15 @@ def test_of_a_run_that_is_not_there_those_that_are_are_named(command: str, capsy
     assert "there is no run in elsewhere/nigthly; did you mean 'nightly'? (it has: nightly)" in said
 
 
+@pytest.mark.parametrize("command", ["calibration --run", "diagnose", "logs", "report", "stats", "verify"])
+def test_a_run_in_which_nothing_was_built_is_told_from_a_wrong_choice(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As where no container engine answered: `verify` must not pass then, which CI jobs rely on."""
+    assert main([*command.split(), "nightly", "--results", "elsewhere"]) == 1
+    assert "the run in elsewhere/nightly holds no attempt: nothing was built" in capsys.readouterr().err
+
+
 def test_commands_look_where_the_environment_has_pytest_write(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
