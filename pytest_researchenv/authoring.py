@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -96,6 +96,10 @@ def _validate(arguments: argparse.Namespace) -> int:
     folder = find_suite(arguments.suite)
     say, cache = teller(arguments), arguments.cache.expanduser()
     document = _held(folder, shown=not arguments.json)
+    if document["valid"]:
+        document["warnings"] = warnings = list(_missing_trees(folder))
+        for warning in warnings:
+            say(f"warning: {warning}")
     if document["valid"] and arguments.locked:
         problems = lock_problems(folder)
         say("\n".join(problems) or "locked: no file has changed")
@@ -124,6 +128,16 @@ def _held(folder: Path, *, shown: bool) -> dict[str, object]:
         return {"suite": str(folder), "valid": True, "problem": "", **held}
     except SuiteError as error:
         return {"suite": str(folder), "valid": False, "problem": str(error)}
+
+
+def _missing_trees(folder: Path) -> Iterator[str]:
+    """Say which trees are to be on this machine, and are not: a suite may be looked at where nothing is built."""
+    for repository in () if holds_tasks(folder) else load_suite(folder).repositories:
+        if isinstance(repository.source, PathSource):
+            tree = Path(repository.folder, repository.source.path)
+            if not tree.is_dir():
+                path = repository.source.path
+                yield f"{repository.slug}: source.path: {path!r} leads to no folder here: nothing can be built from it"
 
 
 def _count_imports(folder: Path, cache: Path, output: Path | None, say: Callable[[str], None]) -> list[ImportCount]:
