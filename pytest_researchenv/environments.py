@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import logging
+import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from datetime import UTC, datetime
 from functools import lru_cache
-from typing import final
+from typing import Protocol, final
 
 from pytest_researchenv.access import Access
 from pytest_researchenv.agents.protocol import Agent, Needs
+from pytest_researchenv.archiving.index import newest_index
+from pytest_researchenv.assignment import assignment_of
 from pytest_researchenv.breaker import CircuitBreaker
+from pytest_researchenv.detached.following import follow
+from pytest_researchenv.detached.record import going_on, keeper_of, work_of
+from pytest_researchenv.detached.stages import Continuation, continuation_of
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.errors import (
     InfrastructureError,
@@ -29,13 +36,13 @@ from pytest_researchenv.progress import Teller
 from pytest_researchenv.provision import provision
 from pytest_researchenv.redaction import Redactor, secrets_in
 from pytest_researchenv.secrets import Secret
-from pytest_researchenv.settings import Settings
+from pytest_researchenv.settings import Extension, Settings
 from pytest_researchenv.source import fetch
 from pytest_researchenv.spending import Allowance, Spending
 from pytest_researchenv.store import Attempt, Store
 
 
-__all__ = ["Environments"]
+__all__ = ["Environments", "Starting"]
 
 _log = logging.getLogger(__name__)
 
@@ -43,17 +50,32 @@ _log = logging.getLogger(__name__)
 _AROUND_S = 3600.0
 
 
+class Starting(Protocol):
+    """Starts a process that looks after an attempt."""
+
+    def __call__(self, agent: str, repository: Repository, attempt: Attempt) -> subprocess.Popen[bytes]:
+        """Start it."""
+
+
 @final
 class Environments:
     """Builds each environment once, and uses it until what shaped it changes."""
 
     def __init__(
-        self, settings: Settings, *, engine: Callable[[], Engine], agents: Callable[[str], Agent], say: Teller
+        self,
+        settings: Settings,
+        *,
+        engine: Callable[[], Engine],
+        agents: Callable[[str], Agent],
+        say: Teller,
+        start: Starting | None = None,
     ) -> None:
         self._settings = settings
         self._open = engine
         self._find_agent = agents
         self._say = say
+        #: Starts a process of its own for what outlives the session; None: this process does all itself.
+        self._start = start
         self._access = Access(settings.agents)
         self._orders = Orders(settings, self._access, self._engine)
         self._ready = False
@@ -102,9 +124,35 @@ class Environments:
         self._say("waiting for the environment's lock")
         with self._store.lock(agent_name, repository.key, trial=trial):
             attempt = self._current(agent_name, repository, trial)
-            if attempt is not None and (found := self._reusable(attempt, agent, repository, retry=retry)):
+            if attempt is None:
+                return self._built(agent, repository, trial)
+            self._await(attempt)
+            if self._goes_on(attempt):
+                return self._built(agent, repository, trial, goes_on=attempt.key.attempt)
+            if found := self._reusable(attempt, agent, repository, retry=retry):
                 return attempt, found
+            if undecided := self._undecided(attempt):
+                raise StaleEnvironmentError(undecided)
             return self._built(agent, repository, trial)
+
+    def build(self, attempt: Attempt, agent_name: str, repository: Repository) -> Environment:
+        """Let an agent work in an attempt that has begun, in this process, and record what comes of it.
+
+        Args:
+            attempt: the attempt.
+            agent_name: who works.
+            repository: what for.
+
+        Raises:
+            ResearchEnvError: it could not be done; this is recorded.
+        """
+        agent = self._find_agent(agent_name)
+        try:
+            inputs = self._orders.inputs(agent, repository)
+        except ResearchEnvError as error:
+            self._keep(attempt, str(error))
+            raise
+        return self._build(attempt, agent, repository, inputs)
 
     def problem(self, agent_name: str, repository: Repository, *, trial: int = 1) -> str:
         """Say why the user has to decide something before work starts; empty when there is nothing.
@@ -116,8 +164,11 @@ class Environments:
         agent = self._find_agent(agent_name)
         attempt = self._current(agent_name, repository, trial)
         environment = attempt.environment() if attempt else None
+        if attempt and self._settings.rebuild and going_on(attempt):
+            return f"{attempt.key} is still at work: end it with `researchenv stop {attempt.folder}`, or wait for it"
         if environment is None or self._settings.rebuild:
-            return self._access.problem(self._orders.needs(agent, repository))
+            undecided = self._undecided(attempt) if attempt else ""
+            return undecided or self._access.problem(self._orders.needs(agent, repository))
         with self._say.at(agent_name, repository.slug):
             return self._stale(environment, agent, repository)
 
@@ -185,6 +236,38 @@ class Environments:
         ours = [one for one, start in starts if start.trial == trial and start.session == self._settings.session]
         return next(reversed(ours or attempts), None)
 
+    def _await(self, attempt: Attempt) -> None:
+        """Wait for an attempt that a process of its own looks after, from whatever session; one that died is recorded.
+
+        Raises:
+            InfrastructureError: it came to nothing.
+        """
+        if attempt.finished or attempt.error() or keeper_of(attempt.folder) is None:
+            return
+        self._follow(attempt)
+
+    def _follow(self, attempt: Attempt, process: subprocess.Popen[bytes] | None = None) -> Environment:
+        return follow(
+            attempt,
+            say=self._say,
+            process=process,
+            stop_with=self._settings.stop_detached,
+            gone=lambda message: f"{message}. {_what_now(attempt)}",
+        )
+
+    def _goes_on(self, attempt: Attempt) -> bool:
+        """Whether the user wants an attempt of an earlier session to go on, as its next stage."""
+        wanted = self._settings.extension is not None and attempt.session != self._settings.session
+        return wanted and work_of(attempt.folder) is not None
+
+    def _undecided(self, attempt: Attempt) -> str:
+        """Say what the user has to decide where work was archived and not frozen; empty where nothing is to be."""
+        if attempt.finished or self._settings.rebuild or self._settings.extension is not None:
+            return ""
+        if not attempt.error() or newest_index(attempt.folder) is None:
+            return ""
+        return f"{attempt.key} ended in an error: {attempt.error()}\n{_what_now(attempt)}"
+
     def _reusable(self, attempt: Attempt, agent: Agent, repository: Repository, *, retry: bool) -> Environment | None:
         ours = attempt.session == self._settings.session
         if ours and not retry and (error := attempt.error()):
@@ -219,7 +302,9 @@ class Environments:
         lines.append("build it again with --researchenv-rebuild, or judge it as it is with --researchenv-reuse-anyway")
         return "\n".join(lines)
 
-    def _built(self, agent: Agent, repository: Repository, trial: int) -> tuple[Attempt, Environment]:
+    def _built(
+        self, agent: Agent, repository: Repository, trial: int, *, goes_on: int = 0
+    ) -> tuple[Attempt, Environment]:
         """Build, and again in a new attempt where the provider's trouble may be over by then."""
         inputs = self._orders.inputs(agent, repository)
         service = agent.needs.service
@@ -227,10 +312,15 @@ class Environments:
         for number in range(retries + 1):
             if service:
                 self._breaker.check(service)
-            attempt = self._store.begin(agent.name, repository.key, self._settings.session, trial=trial)
+            session = self._settings.session
+            attempt = self._store.begin(agent.name, repository.key, session, trial=trial, goes_on=goes_on)
             try:
+                if self._start is not None and assignment_of(repository).detached:
+                    return attempt, self._follow(attempt, self._start(agent.name, repository, attempt))
                 return attempt, self._build(attempt, agent, repository, inputs)
             except ProviderError as error:
+                # What was archived of hours of work is not done again.
+                goes_on = attempt.key.attempt if newest_index(attempt.folder) else goes_on
                 if number == retries or self.stopped(agent.name):
                     raise
                 delay = self._settings.agents.retry_delay_s * 2**number
@@ -242,19 +332,23 @@ class Environments:
         _log.info("building %s", attempt.key)
         self._say("fetching the source")
         try:
-            with self._allowance(self._orders.needs(agent, repository)) as money:
+            continuation = self._continuation(attempt)
+            with self._allowance(self._orders.needs(agent, repository, continuation)) as money:
 
                 def settle(ledger: Ledger) -> None:
                     money.spent_usd = ledger.charged_usd
 
                 environment = provision(
                     self._engine(),
-                    self._orders.order(attempt, agent, repository, max_cost_usd=money.limit_usd),
+                    self._orders.order(
+                        attempt, agent, repository, max_cost_usd=money.limit_usd, continuation=continuation
+                    ),
                     attempt=attempt,
                     tree=self.tree(repository),
                     inputs=inputs,
                     settle=settle,
                     say=self._say,
+                    continuation=continuation,
                 )
         except ResearchEnvError as error:
             self._keep(attempt, str(error))
@@ -270,6 +364,16 @@ class Environments:
             self._breaker.answered(agent.needs.service)
         return environment
 
+    def _continuation(self, attempt: Attempt) -> Continuation | None:
+        """From where an attempt goes on; None where it begins."""
+        start = attempt.start
+        if not start.goes_on:
+            return None
+        before = self._store.attempt(attempt.key.agent, attempt.key.repository, start.goes_on)
+        # What the user adds is added once: where a stage of this session is tried again, it has it already.
+        extension = self._settings.extension if before.session != self._settings.session else None
+        return continuation_of(self._store, attempt, extension or Extension(0.0))
+
     def _keep(self, attempt: Attempt, message: str) -> None:
         """Record an error; where that cannot be done, the first cause is still what is told."""
         try:
@@ -281,8 +385,21 @@ class Environments:
         """Set money aside; agents without a model need none, and wait for none."""
         if needs.service is None:
             return nullcontext(Allowance(None))
-        most_s = self._orders.timeout_s(needs) + _AROUND_S
+        most_s = (needs.timeout_s or 0.0) + _AROUND_S
         return self._spending.allowance(needs.budget.max_cost_usd, most_s=most_s, say=self._say)
+
+
+def _what_now(attempt: Attempt) -> str:
+    """What can be done about an attempt whose work was not frozen."""
+    index = newest_index(attempt.folder)
+    if index is None:
+        return "Nothing of its work was archived: begin anew"
+    at = datetime.fromtimestamp(index.began, UTC).isoformat(timespec="seconds")
+    return (
+        f"Its folder was archived last at {at}: go on from there with --researchenv-run={attempt.key.run} "
+        "--researchenv-extend=0, which gives what is left of its budget and nothing more, or begin anew with "
+        "--researchenv-rebuild"
+    )
 
 
 @lru_cache(maxsize=8)

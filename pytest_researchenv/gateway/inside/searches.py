@@ -62,7 +62,7 @@ SEARCHES: tuple[tuple[str, str, Callable[[Parameters, str], Parameters]], ...] =
     ("ebi.ac.uk", "/europepmc/webservices/rest/search", _europe_pmc),
 )
 
-_KEYS = {_arxiv: "search_query", _github: "q", _europe_pmc: "query"}
+_KEYS: dict[Callable[[Parameters, str], Parameters], str] = {_arxiv: "search_query", _github: "q", _europe_pmc: "query"}
 
 
 def limited(host: str, target: str, day: str) -> str:
