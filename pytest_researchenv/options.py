@@ -13,13 +13,14 @@ from pytest_researchenv._place import new_run_name
 from pytest_researchenv.agents.profiles import Profile, host_problem, load_profiles
 from pytest_researchenv.agents.protocol import Agent
 from pytest_researchenv.agents.registry import find_agent
+from pytest_researchenv.durations import parse_duration
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.gateway.protocol import Reach
 from pytest_researchenv.hardware import Accelerator
 from pytest_researchenv.leases.choice import AUTO, FOLDER, SharingSettings, parse_gpus
 from pytest_researchenv.rerun import Rerun, parse_rerun
 from pytest_researchenv.sandbox.protocol import Limits
-from pytest_researchenv.settings import AgentSettings
+from pytest_researchenv.settings import AgentSettings, Archiving, Extension
 
 
 __all__ = [
@@ -28,11 +29,14 @@ __all__ = [
     "agent_gpus_option",
     "agent_settings",
     "agents_of",
+    "archiving_option",
     "attempts_option",
     "check_options",
     "chosen_agents",
     "chosen_suites",
     "continued_option",
+    "data_option",
+    "extension_option",
     "limits_option",
     "path_option",
     "profiles_of",
@@ -62,6 +66,16 @@ _TEXTS = {
     "agent_memory": ("16", "memory of the agent's container, in GiB"),
     "agent_cpus": ("0", "processors of the agent's container, may be a fraction; 0 for all"),
     "prompt": ("", "file with a template that takes the place of the shipped prompt"),
+    "research_prompt": ("", "likewise for research tasks"),
+    "data": ("", "folder with data sets of research tasks: FOLDER/TASK/DATA"),
+    "archive_interval": ("600", "seconds between two archives of the folder of a research run at work; 0 for none"),
+    "archive_limit": ("20", "what all archives of an attempt may take, in GiB"),
+    "extend": (
+        "",
+        "let runs of the named run that are over go on, with so much more time: 1h, 90m, 0 for what is left",
+    ),
+    "extend_dollars": ("0", "with --researchenv-extend, how many US dollars more"),
+    "interrupt": ("leave", "what Ctrl-C does to research runs at work: leave (they go on), or stop"),
     "prices": ("", "TOML file with prices of models, which win over the shipped ones"),
     "network": ("", "what agents may reach: open, allowlist or none (default: as their profiles say)"),
     "retries": ("2", "how often an attempt that the model's provider failed is made again"),
@@ -148,6 +162,11 @@ def check_options(config: pytest.Config) -> None:
     limits_option(config)
     sharing_option(config)
     agent_gpus_option(config)
+    data_option(config)
+    extension_option(config)
+    archiving_option(config)
+    if text_option(config, "interrupt") not in ("leave", "stop"):
+        raise pytest.UsageError(f"{_flag('interrupt')} is {text_option(config, 'interrupt')!r}: give leave or stop")
     ratio_option(config, "c0_max_missing")
 
 
@@ -213,6 +232,7 @@ def agent_settings(config: pytest.Config) -> AgentSettings:
     wanted = "a positive number of US dollars"
     return AgentSettings(
         prompt=_file_option(config, "prompt"),
+        research_prompt=_file_option(config, "research_prompt"),
         prices=_file_option(config, "prices"),
         reach=Reach(reach) if reach else None,
         allow=allow,
@@ -326,6 +346,46 @@ def sharing_option(config: pytest.Config) -> SharingSettings:
         folder=path_option(config, "leases") if text_option(config, "leases") else FOLDER,
         patience_s=seconds_option(config, "lease_timeout"),
     )
+
+
+def data_option(config: pytest.Config) -> Path | None:
+    """Return the folder with data sets of research tasks; None where there is none."""
+    if not text_option(config, "data"):
+        return None
+    path = path_option(config, "data")
+    if not path.is_dir():
+        raise pytest.UsageError(f"{_flag('data')} is {str(path)!r}, which is no folder")
+    return path
+
+
+def extension_option(config: pytest.Config) -> Extension | None:
+    """Return what runs that are over go on with; None where they do not go on.
+
+    Raises:
+        pytest.UsageError: no run is named, or a value is wrong.
+    """
+    dollars = _number(config, "extend_dollars", "a number of US dollars", lambda value: 0 <= value < float("inf"))
+    text = text_option(config, "extend")
+    if not text:
+        if dollars:
+            raise pytest.UsageError(f"{_flag('extend_dollars')} needs {_flag('extend')}, which may be 0")
+        return None
+    if not run_option(config):
+        raise pytest.UsageError(f"{_flag('extend')} needs --researchenv-run: name the run that is to go on")
+    if config.getoption("--researchenv-rebuild"):
+        raise pytest.UsageError(f"{_flag('extend')} goes on, and --researchenv-rebuild begins anew: give one of them")
+    try:
+        return Extension(parse_duration(text), dollars)
+    except ConfigurationError as error:
+        raise pytest.UsageError(f"{_flag('extend')}: {error}") from error
+
+
+def archiving_option(config: pytest.Config) -> Archiving:
+    """Return how the folder of a research run is archived."""
+    wanted = "a number of seconds, or 0 for none"
+    interval = _number(config, "archive_interval", wanted, lambda value: 0 <= value < float("inf"))
+    limit = _number(config, "archive_limit", "a positive number of GiB", lambda value: 0 < value < float("inf"))
+    return Archiving(interval, int(limit * 1024**3))
 
 
 def agent_gpus_option(config: pytest.Config) -> int | None:

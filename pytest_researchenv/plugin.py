@@ -21,6 +21,7 @@ from pytest_researchenv.cases import (
     research_case_of,
     tiers_of,
 )
+from pytest_researchenv.detached.telling import StillAtWork
 from pytest_researchenv.errors import ConfigurationError, InfrastructureError, ResearchEnvError, SuiteError
 from pytest_researchenv.fixtures import (
     HARNESS,
@@ -109,6 +110,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Summary(spent=lambda: _spent(config)), "researchenv-summary")
     if options.chosen_agents(config):
         config.pluginmanager.register(Progress(options.seconds_option(config, "progress_interval")), PLUGIN)
+        run = options.run_option(config) or "default"
+        still = StillAtWork(options.path_option(config, "results"), run)
+        config.pluginmanager.register(still, "researchenv-still-at-work")
     if config.pluginmanager.hasplugin("xdist"):
         config.pluginmanager.register(XdistHooks(), "researchenv-xdist")
 
