@@ -129,7 +129,7 @@ class Harness:
     ) -> ProbeTask:
         place = workplace_of(task)
         found, _ = self._audited(attempt, environment, place)
-        self._say(f"evaluating {subtask}", limit_s=task.evaluation.limit_minutes * 60)
+        self._say(f"making ready what evaluates {subtask}")
         made = replace(self._task(log, attempt, environment, place), audit=found)
         return replace(made, lease=self._lease(made, subtask, f"evaluating {subtask}"))
 

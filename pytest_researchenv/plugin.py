@@ -203,12 +203,15 @@ def _research_plan(config: pytest.Config, items: list[pytest.Item]) -> str:
     if not cases:
         return ""
     places = _places(cases)
+    if not places:
+        tasks = len({case.task.key for case in cases})
+        return f"researchenv: research: sub-tasks: {len(cases)} of {tasks} tasks; none can be run yet"
     environments = harness_of(config).environments
     missing = [
         str(case.agent) for case, place in places if not environments.exists(str(case.agent), place, trial=case.trial)
     ]
-    tasks = {case.task.key for case, _ in places}
-    judged = sum(case.task.key in tasks for case in cases)
+    ours = {case.task.key for case, _ in places}
+    judged = sum(case.task.key in ours for case in cases)
     return (
         f"researchenv: research: {len(missing)} tasks to work at, {len(places) - len(missing)} to reuse; "
         f"sub-tasks: {judged} to evaluate, {len(cases) - judged} cannot be run yet"
