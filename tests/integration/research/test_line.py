@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,8 +25,8 @@ _SUBTASKS = ("steps2", "steps5", "steps10")
 
 
 @pytest.fixture
-def place(tmp_path: Path, docker_client: DockerClient) -> Path:
-    """A folder with a suite of one task that asks for two seeds; frozen images and its volume are removed afterwards."""
+def place(tmp_path: Path, docker_client: DockerClient) -> Iterator[Path]:
+    """A folder with a suite of one task that asks for two seeds; what it froze is removed afterwards."""
     suite = bench("digits-continual", tmp_path).task.parent
     for name in ("suite.toml", "test_research.py"):
         shutil.copy(SUITE / name, suite / name)
@@ -67,7 +68,7 @@ def properties(place: Path) -> dict[str, dict[str, str]]:
 
 
 def test_oracle_baseline_and_noop_come_to_what_they_are(place: Path) -> None:
-    """On two workers: the oracle passes all, the baseline completes and does not pass, noop neither. Then all stands."""
+    """On two workers: the oracle passes, the baseline completes and does not pass, noop neither. Then all stands."""
     agents = [f"--researchenv-agent={name}" for name in ("oracle", "baseline", "noop")]
 
     code, text = ran(place, *agents, "-n", "2", "--researchenv-run=line")

@@ -76,9 +76,7 @@ def test_a_script_takes_what_a_profile_says(tmp_path: Path) -> None:
 
 def test_an_unknown_name_is_told_with_the_known_ones(tmp_path: Path) -> None:
     """With the nearest, and the user's own among them."""
-    with pytest.raises(
-        ConfigurationError, match=r"'claude-sonet'; did you mean 'claude-sonnet'\? .*oracle, baseline, noop"
-    ):
+    with pytest.raises(ConfigurationError, match=r"'claude-sonet'; did you mean 'claude-sonnet'\? .*oracle, base"):
         find_agent("claude-sonet")
     file = tmp_path / "agents.toml"
     file.write_text('[mine]\nkind = "noop"\n')

@@ -95,14 +95,8 @@ def test_published_sub_tasks_alone_make_no_table() -> None:
 def test_a_failure_says_whether_it_was_completed_why_and_where_the_log_is(tmp_path: Path) -> None:
     """Control sequences in what was handed in reach no terminal."""
     finding = ResearchFinding("crash", "\x1b[2J", ResearchCause.CRASH)
-    result = ResearchResult(
-        "steps2",
-        Verdict.FAILED,
-        ResearchCause.CRASH,
-        "crash: \x1b[2J",
-        findings=(finding,),
-        log="research-steps2-001.log",
-    )
+    log = "research-steps2-001.log"
+    result = ResearchResult("steps2", Verdict.FAILED, ResearchCause.CRASH, f"crash: {finding.what}", log=log)
 
     with pytest.raises(pytest.fail.Exception) as failure:
         check(JudgedResearch(result, folder=tmp_path))
