@@ -60,9 +60,8 @@ def properties(place: Path) -> dict[str, dict[str, str]]:
     found = {}
     for tests in JUnitXml.fromfile(str(place / "out.xml")):
         for case in tests:
-            values = {
-                item.get("name").removeprefix("researchenv_"): item.get("value") for item in case._elem.iter("property")
-            }
+            every = [item for group in case.iterchildren(Properties) for item in group]  # type: ignore[no-untyped-call] # its stubs say less than it does
+            values = {str(item.name).removeprefix("researchenv_"): str(item.value) for item in every}
             found[case.name.partition("[")[2].rstrip("]")] = values
     return found
 
