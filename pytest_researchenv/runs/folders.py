@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from pytest_researchenv.errors import ConfigurationError
+from pytest_researchenv._place import no_run
 from pytest_researchenv.model import EnvironmentKey, Examination, Tier
 
 
@@ -39,7 +39,7 @@ def attempt_folders(run: Path, *, unreadable: Callable[[Path, OSError], object])
         ConfigurationError: it is not there.
     """
     if not run.is_dir():
-        raise ConfigurationError(f"there is no run in {run}: name it, and its folder by --results")
+        raise no_run(run)
     for agent in _folders(run, unreadable):
         for parent, numbers in _attempts(agent, unreadable):
             repository = parent.relative_to(agent).as_posix()

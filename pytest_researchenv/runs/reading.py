@@ -14,8 +14,9 @@ from typing import TypeVar, final
 
 from pydantic import TypeAdapter, ValidationError
 
+from pytest_researchenv._place import nothing_built, run_folder
 from pytest_researchenv._records import what_is_wrong
-from pytest_researchenv.errors import ConfigurationError, InfrastructureError
+from pytest_researchenv.errors import InfrastructureError
 from pytest_researchenv.manifest import Manifest
 from pytest_researchenv.model import AttemptStart, Audit, Environment, Examination, Tier, TierResult, judged_named
 from pytest_researchenv.runs.folders import RESULT, AttemptFolder, attempt_folders
@@ -43,7 +44,7 @@ def read_runs(results: Path, names: Iterable[str]) -> tuple[Run, ...]:
     Raises:
         ConfigurationError: one of them is not there, or holds no attempt.
     """
-    return tuple(read_run(results / name) for name in dict.fromkeys(names))
+    return tuple(read_run(run_folder(results, name)) for name in dict.fromkeys(names))
 
 
 def read_run(folder: Path) -> Run:
@@ -62,7 +63,7 @@ def read_run(folder: Path) -> Run:
 
     attempts = tuple(map(read_attempt, attempt_folders(folder, unreadable=unreadable)))
     if not attempts and not damage:
-        raise ConfigurationError(f"the run in {folder} holds no attempt: nothing was built in it yet")
+        raise nothing_built(folder)
     spent = None
     try:
         spent = spent_in(folder)

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from pytest_researchenv._choice import described, one_of, write_page
 from pytest_researchenv._json import add_json, print_json
+from pytest_researchenv._place import add_results
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.model import Tier
 from pytest_researchenv.report.comparisons import paired_table, paper_table
@@ -58,7 +59,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--results", type=Path, default=Path("researchenv-results"), metavar="FOLDER")
+    add_results(parser)
     parser.add_argument(
         "--suite",
         action="append",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from docker.errors import ImageNotFound
+from junitparser import Properties
 from junitparser.xunit2 import JUnitXml
 
 from tests.unit.research.own_tasks import SUITE, bench
