@@ -12,10 +12,13 @@ from pytest_researchenv._place import no_run
 from pytest_researchenv.model import EnvironmentKey, Examination, Tier
 
 
-__all__ = ["ATTEMPT", "RESULT", "AttemptFolder", "attempt_folders"]
+__all__ = ["ATTEMPT", "RESEARCH", "RESULT", "AttemptFolder", "attempt_folders"]
 
 #: How a file of a result is named: what was judged, the number of the time, JSON or log, packed or not.
 RESULT = re.compile(rf"({'|'.join((*Tier, *Examination))})-(\d{{3,}})\.(json|log|log\.gz)")
+
+#: Likewise of a sub-task of a research task.
+RESEARCH = re.compile(r"research-([a-z0-9_]+)-(\d{3,})\.(json|log|log\.gz)")
 
 #: How an attempt's folder is named.
 ATTEMPT = re.compile(r"attempt-(\d{3,})")

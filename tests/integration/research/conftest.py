@@ -1,206 +1,166 @@
-"""A suite with one small research task, whose oracle is the agent of these tests, run by a pytest of their own."""
+"""A place where scripts play agents at our research tasks, and real containers evaluate what they leave.
+
+All work in one image that has a virtual environment with NumPy, and at copies of the tasks that ask for two seeds.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_researchenv.detached.record import going_on, keeper_of, work_of
-from pytest_researchenv.errors import StoreError
-from pytest_researchenv.model import Environment
+from fixtures.agents.research.corpus import Scripted
+from pytest_researchenv.agents.script import ScriptAgent
+from pytest_researchenv.agentwork import Order
+from pytest_researchenv.engine import Engine
+from pytest_researchenv.model import Audit, Environment
+from pytest_researchenv.probes.protocol import ProbeTask
+from pytest_researchenv.provision import provision
+from pytest_researchenv.research.evaluation import ContainedEvaluation, EvaluationTask
+from pytest_researchenv.research.result import ResearchResult
+from pytest_researchenv.research.suite import load_research_suite
+from pytest_researchenv.research.task import Task
+from pytest_researchenv.research.verdict import concluded
+from pytest_researchenv.research.workplace import workplace_of
+from pytest_researchenv.sandbox.protocol import Limits, Mount
+from pytest_researchenv.source import fetch
 from pytest_researchenv.store import Attempt, Store
+from tests.unit.research.own_tasks import SUITE, bench
 
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
+    from pytest_researchenv.sandbox.docker import DockerSandbox
+    from pytest_researchenv.sandbox.labels import Owner
 
-_TASK = """
-name = "waiting"
-area = "patience"
-goal = "Wait."
+__all__ = ["Gym"]
 
-[source]
-path = "code"
+_log = logging.getLogger(__name__)
 
-[withheld]
-method = "Endurance"
-paper = "On Endurance"
-address = "https://papers.test/endurance"
-public_since = "2020-01-01"
-
-[budget]
-hours = 0.05
-dollars = 1.0
-
-[hardware]
-gpus = 0
-
-[evaluation]
-reads = "result.txt"
-writes = "nothing"
-command = ["true"]
-
-[blocked]
-search_until = "2019-12-31"
-urls = ["papers.test/endurance"]
-patterns = []
-
-[data.long-times]
-source = "https://data.test/times"
-fetch = "download"
-
-[measures.seconds]
-meaning = "How long."
-better = "higher"
-range = [0.0, inf]
-
-[origins.here]
-source = "a guess"
-confidence = "measured"
-
-[subtasks.wait]
-setting = "once"
-data = []
-score = "time"
-
-[subtasks.wait.scores.time]
-measure = "seconds"
-best = ["nap"]
-baselines = { nap = 1.0 }
-baselines_from = "here"
-withheld = 2.0
-withheld_from = "here"
-"""
-
-_TEST = '''
-"""What comes of the work."""
-
-from pytest_researchenv.research.workplace import workplace_of
-
-
-def test_work(researchenv_harness, researchenv_research_case):
-    case = researchenv_research_case
-    attempt, environment = researchenv_harness.environments.get(case.agent, workplace_of(case.task), trial=case.trial)
-    print("attempt", attempt.key.attempt, environment.ended)
-'''
+#: The interpreter that every script has.
+PYTHON = "/opt/venv/bin/python"
+_EQUIP = 'python3 -m venv /opt/venv && /opt/venv/bin/pip install -q --disable-pip-version-check "numpy>=1.26"\n'
+_REPORT = f"report {PYTHON} venv /opt/venv\n"
+SECRET = b"what only evaluations of the tests know"
 
 
 @dataclass
-class Bench:
-    """Runs pytest on the suite, and looks at what comes of it."""
+class Gym:
+    """Lets scripts work at a task, and evaluates what they left.
 
+    Attributes:
+        engine: whose base image has NumPy in `PYTHON`.
+        folder: for results and copies.
+        tasks: name → copy of a task that asks for two seeds.
+    """
+
+    engine: Engine
     folder: Path
-    client: DockerClient
-    started: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    tasks: dict[str, Task]
+    attempts: dict[str, Attempt] = field(default_factory=dict)
+    images: list[str] = field(default_factory=list)
 
-    def script(self, text: str) -> None:
-        """Say what the agent does."""
-        (self.folder / "lab/waiting/oracle.sh").write_text(text)
+    def worked(self, task: str, script: str, *, report: bool = True) -> Environment:
+        """Let a script work at a task as root, as agents do."""
+        place = workplace_of(self.tasks[task])
+        agent = ScriptAgent("script", lambda _: script + (_REPORT if report else ""))
+        attempt = Store(self.folder / "results", "tests").begin(agent.name, place.slug, "session")
+        environment = provision(
+            self.engine,
+            Order(agent, agent.needs, place, 300, Limits()),
+            attempt=attempt,
+            tree=fetch(place, cache=self.folder / "cache"),
+            inputs={},
+        )
+        self.images.append(environment.image)
+        self.attempts[environment.image] = attempt
+        return environment
 
-    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        """Start pytest, in a session of its own."""
-        argv = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-c",
-            "/dev/null",
-            "--rootdir",
-            str(self.folder),
-            "-p",
-            "no:cacheprovider",
-        ]
-        argv += ["--researchenv-suite", str(self.folder / "lab"), "--researchenv-agent=oracle", "-s", *arguments]
-        log = (self.folder / "out.txt").open("ab")
-        with log:
-            process = subprocess.Popen(
-                argv, cwd=self.folder, env=dict(os.environ), stdout=log, stderr=log, start_new_session=True
-            )
-        self.started.append(process)
-        return process
+    def scripted(self, agent: Scripted) -> Environment:
+        """Let one of the scripted agents of our tasks work."""
+        variables = f"export PYTHON={PYTHON} SUBTASK={agent.subtask} SEEDS='0 1' OMP_NUM_THREADS=1\n"
+        # A subshell: its last `set` or `exit` is its own.
+        return self.worked(agent.task, f"{variables}(\n{agent.script}\n) || true\n")
 
-    def run(self, *arguments: str) -> str:
-        """Run pytest to its end; what it printed."""
-        before = len(self.text)
-        self.start(*arguments).wait(300)
-        return self.text[before:]
+    def probe(self, task: Task, environment: Environment, *, audit: Audit | None = None) -> ProbeTask:
+        """What an evaluation gets of an environment."""
+        place = workplace_of(task)
+        return ProbeTask(
+            environment=environment,
+            repository=place,
+            tree=fetch(place, cache=self.folder / "cache"),
+            sandbox=self.engine.sandbox,
+            tools=self.engine.tools,
+            log=lambda text: _log.debug("%s", text),
+            settings={},
+            audit=audit,
+        )
 
-    @property
-    def text(self) -> str:
-        """All that was printed so far."""
-        path = self.folder / "out.txt"
-        return path.read_text(errors="replace") if path.exists() else ""
-
-    def attempts(self) -> list[Attempt]:
-        """Every attempt, oldest first."""
-        return Store(self.folder / "researchenv-results", "default").attempts("oracle", "lab/waiting")
-
-    def await_work(self, number: int = 1, *, seconds: float = 240) -> Attempt:
-        """Wait until the agent of an attempt has begun to work."""
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            found = self.attempts()
-            if len(found) >= number and work_of(found[number - 1].folder):
-                return found[number - 1]
-            time.sleep(0.2)
-        raise AssertionError(f"nothing has begun: {self.text}")
-
-    def await_end(self, attempt: Attempt, *, seconds: float = 240) -> Environment:
-        """Wait until an attempt has left an environment."""
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            if environment := attempt.environment():
-                return environment
-            assert not attempt.error(), attempt.error()
-            time.sleep(0.2)
-        raise AssertionError(f"no end: {self.text}")
-
-    def labelled(self, attempt: Attempt) -> Sequence[str]:
-        """Names of an attempt's containers."""
-        found = self.client.containers.list(all=True, filters={"label": f"researchenv.attempt={attempt.key}"})
-        return [str(container.name) for container in found]
-
-    def clean(self) -> None:
-        """End what was started, by its id, and remove what was frozen."""
-        for process in self.started:
-            if process.poll() is None:
-                process.kill()
-            process.wait()
-        for attempt in self.attempts():
-            with contextlib.suppress(StoreError):
-                keeper = keeper_of(attempt.folder)
-                if keeper and going_on(attempt):
-                    os.kill(keeper.pid, signal.SIGKILL)
-            for name in self.labelled(attempt):
-                self.client.containers.get(name).remove(force=True)
-        for record in self.folder.rglob("environment.json"):
-            with contextlib.suppress(Exception):
-                self.client.images.remove(json.loads(record.read_text())["image"], force=True)
+    def evaluated(
+        self,
+        name: str,
+        environment: Environment,
+        subtask: str,
+        *,
+        altered: Callable[[Task], Task] = lambda task: task,
+        audit: Audit | None = None,
+    ) -> ResearchResult:
+        """Evaluate a sub-task."""
+        task = altered(self.tasks[name])
+        given = EvaluationTask(task, subtask, self.probe(task, environment, audit=audit), self.engine, SECRET)
+        return concluded(task, subtask, ContainedEvaluation().evaluate(given))
 
 
-@pytest.fixture
-def bench(tmp_path: Path, docker_client: DockerClient) -> Iterator[Bench]:
-    """A bench, cleared at the end."""
-    place = tmp_path / "lab/waiting"
-    (place / "code").mkdir(parents=True)
-    (place / "code/README.md").write_text("Wait.\n")
-    (place / "task.toml").write_text(_TASK)
-    (tmp_path / "lab/suite.toml").write_text('name = "lab"\n')
-    (tmp_path / "lab/test_work.py").write_text(_TEST)
-    bench = Bench(tmp_path, docker_client)
-    try:
-        yield bench
-    finally:
-        bench.clean()
+@pytest.fixture(scope="session")
+def gym(
+    docker_client: DockerClient,
+    docker_sandbox: DockerSandbox,
+    base_image: str,
+    owner: Owner,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Gym]:
+    """A gym whose images are removed at the end; its volumes stay, as those of tools do."""
+    from pytest_researchenv.sandbox.hostsettings import host_settings  # noqa: PLC0415 - docker only where it is asked for
+    from pytest_researchenv.sandbox.interpreter import ensure_interpreter  # noqa: PLC0415 - likewise
+    from pytest_researchenv.sandbox.scripts import ensure_scripts  # noqa: PLC0415 - likewise
+    from pytest_researchenv.sandbox.tools import ensure_tools  # noqa: PLC0415 - likewise
+
+    folder = tmp_path_factory.mktemp("gym")
+    host = host_settings(docker_client, owner=owner, image=base_image, say=_log.info)
+    scripts: set[str] = set()
+
+    def ensured(target: str, files: dict[str, Path]) -> Mount:
+        mount = ensure_scripts(docker_client, target, files, owner=owner, image=base_image, say=_log.info)
+        scripts.add(mount.volume)
+        return mount
+
+    engine = Engine(
+        sandbox=docker_sandbox,
+        base_image=base_image,
+        base_key="",
+        mounts=(host.mount,) if host.mount else (),
+        environment=host.environment,
+        tools=ensure_tools(docker_client, owner=owner, image=base_image, say=_log.info),
+        scripts=ensured,  # type: ignore[arg-type] # a dictionary is a mapping
+        interpreter=partial(ensure_interpreter, docker_client, owner=owner, say=_log.info),
+    )
+    tasks: dict[str, Task] = {}
+    for name in ("digits-continual", "morpheme-tokens"):
+        copy = bench(name, folder / name).task.parent
+        (copy / "suite.toml").write_bytes((SUITE / "suite.toml").read_bytes())
+        tasks[name] = load_research_suite(copy).tasks[0]
+    made = Gym(engine, folder, tasks)
+    equipped = made.worked("digits-continual", f"{_EQUIP}rm -rf /workspace/*\n", report=False)
+    assert equipped.ended == "exited with code 0", equipped.ended
+    made.engine = replace(engine, base_image=equipped.image)
+    yield made
+    for image in reversed(made.images):
+        docker_sandbox.remove_image(image)
+    for volume in scripts:
+        docker_client.volumes.get(volume).remove()
