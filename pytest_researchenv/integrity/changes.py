@@ -28,7 +28,18 @@ SPARE = frozenset({"benchmarks", "examples", "test", "testing", "tests"})
 _TABLE = re.compile(r".*/_?(?:lex|yacc|parse)tab\.py", re.DOTALL)
 _CALLED = frozenset({"set", "zip", "_lr_action_items.items", "_lr_goto_items.items"})
 _OF_TABLE = (
-    *(ast.Module, ast.Expr, ast.Constant, ast.Name, ast.expr_context, ast.Assign, ast.Delete, ast.For, ast.If, ast.Pass),
+    *(
+        ast.Module,
+        ast.Expr,
+        ast.Constant,
+        ast.Name,
+        ast.expr_context,
+        ast.Assign,
+        ast.Delete,
+        ast.For,
+        ast.If,
+        ast.Pass,
+    ),
     *(ast.Compare, ast.cmpop, ast.UnaryOp, ast.unaryop, ast.Subscript, ast.Dict, ast.List, ast.Set, ast.Tuple),
 )
 #: What is compiled when it is used first, from sources that lie beside it or in a folder for that.

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-import hashlib
 import posixpath
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias, final
@@ -14,6 +13,7 @@ from typing import TypeAlias, final
 from pytest_researchenv._parsing import parsed, written
 from pytest_researchenv.integrity.changes import EMPTY, SPARE, listed
 from pytest_researchenv.integrity.installed import Distribution, Installed, Style, is_code, is_module, is_program
+from pytest_researchenv.integrity.ownsources import OwnSources, by_name, ends
 from pytest_researchenv.integrity.protocol import Entry
 from pytest_researchenv.integrity.published import Unknown
 from pytest_researchenv.integrity.witness import Published
@@ -29,8 +29,6 @@ _LEAST_PART = 1 / 3
 
 #: Bytes of a source file, in the mean of some hundred libraries.
 _MEAN_BYTES = 8 * 1024
-#: Where setuptools lays links to the modules of a project that is installed editable in its strict mode.
-_LINKS = re.compile(r"build/__editable__\.[^/]+/")
 #: Names of sources that builds write, and the largest of those that only say something of a build.
 _SAYING = re.compile(r"_*(?:git_?|build_?)?(?:version|build|config|info|about|meta|commit|revision)(?:_?info)?_*\.py")
 _SAYING_BYTES = 16 * 1024
@@ -40,10 +38,6 @@ _READ = re.compile(r"json\.loads|typing\.[A-Z]\w*")
 
 #: Where a wheel has what is installed elsewhere.
 _DATA = re.compile(r"[^/]+-[^/]+\.data/.*", re.DOTALL)
-#: What builds write into sources that say their version.
-_VERSION = re.compile(rb"[ \t]*_*(?:version|VERSION)\w*[ \t]*(?::[^=\n]*)?=[ \t]*[\"'][\w.+!-]*[\"'][ \t]*(?:#.*)?")
-#: Bytes of a tracked source that is compared.
-_SOURCE_BYTES = 4 * 1024**2
 
 _Hashes: TypeAlias = Mapping[str, str]
 
@@ -94,7 +88,7 @@ class Comparison:
         self._installed = installed
         self._published = published
         self._strict = strict
-        self._tree = tree
+        self._own = OwnSources(tree)
         self._builds = builds
         self._bundled = bundled
         self._vendored = vendored
@@ -125,45 +119,29 @@ class Comparison:
         found: dict[str, list[bool]] = {}
         for name in self._code:
             if name.endswith(".py"):
-                found.setdefault(name.partition("/")[0], []).append(bool(self._tracked_like(name)))
+                found.setdefault(name.partition("/")[0], []).append(bool(self._own.like(name)))
         if not found or not all(sum(there) >= len(there) * _LEAST_PART for there in found.values()):
             return False
         # What has no source at all is its own only where the repository compiles something.
         return self._builds or all(name.partition("/")[0] in found for name in self._code if is_module(name))
-
-    def _tracked_like(self, name: str) -> list[str]:
-        """Tracked paths that a file of it may come from."""
-        own = _LINKS.sub("", name)
-        return [path for path in self._tracked.get(posixpath.basename(name), ()) if _ends(path, own)]
-
-    @cached_property
-    def _tracked(self) -> dict[str, list[str]]:
-        return _by_name(self._tree.files)
 
     def _unlike_tracked(self) -> list[str]:
         """Sources that have a tracked file's place and another content; of what was laid open in place, none."""
         if self._one.direct is not None and (self._one.direct.editable or not self._one.direct.folder):
             return []
         found = []
-        for name in sorted(self._code):
-            known = [content for path in self._tracked_like(name) if (content := self._pinned(path)) is not None]
-            entry = self._at(name) if name.endswith(".py") and known else None
-            if entry is None or not entry.sha256 or _sha256(known, entry.sha256) or self._only_says(name):
+        for name in (one for one in sorted(self._code) if one.endswith(".py")):
+            entry = self._at(name)
+            if entry is None or not entry.sha256 or self._own.has(name, entry.sha256) is not False:
                 continue
-            own = self._installed.content(self._code[name])
-            lines = _without_version(own.content or b"") if own is not None else []
-            if lines not in map(_without_version, known):
+            source = self._installed.content(self._code[name])
+            content = (source.content if source else None) or b""
+            if not self._own.differs_in_version(name, content) and not self._only_says(name):
                 found.append(name)
         return found
 
-    def _pinned(self, path: str) -> bytes | None:
-        file = self._tree.root / path
-        if file.is_symlink() or not file.is_file() or file.stat().st_size > _SOURCE_BYTES:
-            return None
-        return file.read_bytes()
-
     def _edited(self, names: list[str]) -> Difference | Unknown | None:
-        """What is to be said of one that was built from other sources than the repository has, unless it is published."""
+        """What is to be said of one that has other sources than the repository, unless it is published."""
         said = self._compared()
         words = listed("files that differ from the repository's own", names)
         if said is None or isinstance(said, Difference):
@@ -247,7 +225,9 @@ class Comparison:
         """What is to be said of files that differ, and of those that are not published."""
         if not other and not more:
             return None
-        due = [name for name in known if is_code(name) and not _DATA.fullmatch(name) and SPARE.isdisjoint(name.split("/"))]
+        due = [
+            name for name in known if is_code(name) and not _DATA.fullmatch(name) and SPARE.isdisjoint(name.split("/"))
+        ]
         there = sum(self._at(name) is not None for name in due)
         if len(due) > 1 and there <= len(due) * _LEAST_PART:
             return Difference(f"only {there} of its {len(due)} files are there", hollow=True)
@@ -324,10 +304,10 @@ class Comparison:
         known = self._published.sources_of(self._one.name, self._one.version)
         if isinstance(known, Unknown):
             return list(names) if unknown else []
-        tails = _by_name(known)
+        tails = by_name(known)
         unlike = []
         for name in names:
-            found = [known[path] for path in tails.get(posixpath.basename(name), ()) if _ends(path, name)]
+            found = [known[path] for path in tails.get(posixpath.basename(name), ()) if ends(path, name)]
             entry = self._at(name)
             found += [self._bundled[name]] if name in self._bundled else []
             if entry is not None and (entry.sha256 not in ("", *found) if found else unknown):
@@ -358,27 +338,6 @@ def _is_harmless(node: ast.AST) -> bool:
     return not isinstance(node, ast.ClassDef | ast.AsyncFunctionDef | ast.Lambda | ast.Global | ast.Delete) and not (
         isinstance(node, ast.FunctionDef) and bool(node.decorator_list)
     )
-
-
-def _sha256(contents: Iterable[bytes], digest: str) -> bool:
-    return any(hashlib.sha256(content).hexdigest() == digest for content in contents)
-
-
-def _without_version(content: bytes) -> list[bytes]:
-    """The lines of a source, but for those that only say a version."""
-    return [line for line in content.splitlines() if not _VERSION.fullmatch(line)]
-
-
-def _by_name(paths: Iterable[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for path in paths:
-        found.setdefault(posixpath.basename(path), []).append(path)
-    return found
-
-
-def _ends(path: str, name: str) -> bool:
-    """Whether a path in sources may be that of an installed file."""
-    return f"/{path}".endswith(f"/{name}")
 
 
 def _top(path: str, below: str) -> str:

@@ -270,9 +270,7 @@ class _Search:
         above = list(PurePosixPath("/", start).parents)[:-1] if readable(f"/{start}") else []
         places = (posixpath.join(folder, name) for folder in (start, *map(str, above[:_MOST_LEVELS])))
         found = next((path for path in places if self._is(path, Kind.FOLDER)), "")
-        if found and self._snapshot.resolved(found) != self._snapshot.resolved(f"{base}/{name}"):
-            yield found
-        elif found and posixpath.dirname(found) != f"{base}/lib/python{self._suffix}":
+        if found and found != f"{base}/{name}":
             yield found
 
     def _overrides(self, start: str, config: str) -> Iterator[str]:

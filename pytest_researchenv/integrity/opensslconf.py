@@ -114,6 +114,6 @@ def _loading(read: _Read, section: str, is_genuine: Callable[[str], bool]) -> It
         if not (_NUMBERED.fullmatch(name) and _NAME.fullmatch(own)):
             yield f"{name} = {own}"
         for key, value in read.of(own):
-            if key.rpartition(".")[2] in _LIBRARIES or _ODD.search(value):
-                if not (value.startswith("/") and is_genuine(value)):
-                    yield f"{key} = {value}"
+            named = key.rpartition(".")[2] in _LIBRARIES or _ODD.search(value)
+            if named and not (value.startswith("/") and is_genuine(value)):
+                yield f"{key} = {value}"

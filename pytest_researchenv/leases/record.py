@@ -166,8 +166,8 @@ class Record:
                     return 0, Line()
                 if number == _LAST:
                     raise LeaseError(
-                        f"{self.folder / _name(number)} is the last state that a line can have, and nobody counts so far: "
-                        "let whoever made the file remove it, or give another folder with --researchenv-leases"
+                        f"{self.folder / _name(number)} is the last state that a line can have, and nobody counts so "
+                        "far: let whoever made the file remove it, or give another folder with --researchenv-leases"
                     )
                 found = (self.folder / _name(number)).lstat()
                 key = number, found.st_ino, found.st_ctime_ns

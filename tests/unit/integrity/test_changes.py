@@ -65,7 +65,10 @@ def test_what_was_installed_and_left_alone_raises_nothing(tmp_path: Path) -> Non
         ({"tool/more.py": ""}, "no record lists: {site}/tool/more.py"),
         ({"tool/parsetab.py": "import os\n"}, "no record lists: {site}/tool/parsetab.py"),
         ({"tool/parsetab.py": "print(42)\n"}, "no record lists: {site}/tool/parsetab.py"),
-        ({"tool/parsetab.py": "@exec\n@'import os'.format\nasync def f(): ...\n"}, "no record lists: {site}/tool/parsetab.py"),
+        (
+            {"tool/parsetab.py": "@exec\n@'import os'.format\nasync def f(): ...\n"},
+            "no record lists: {site}/tool/parsetab.py",
+        ),
         ({"tool/parsetab.py": "zip = exec\nzip('import os')\n"}, "no record lists: {site}/tool/parsetab.py"),
         ({"tool/parsetab.py": "_a = {}.items\n"}, "no record lists: {site}/tool/parsetab.py"),
         ({"tool/parsetab.py": f"a{'.b' * 1500}()\n"}, "no record lists: {site}/tool/parsetab.py"),

@@ -421,10 +421,7 @@ def test_what_is_large_is_published_on_a_page_of_its_own_perhaps(tmp_path: Path)
 @pytest.mark.parametrize(
     "tracked",
     [
-        {
-            f"packages/dep/src/{path}": content
-            for path, content in FILES.items()
-        },
+        {f"packages/dep/src/{path}": content for path, content in FILES.items()},
         {"vendor/Dep-1.0.tar.gz": ""},
     ],
 )
@@ -627,7 +624,9 @@ def test_where_nothing_was_fetched_from_nothing_came(
 @pytest.mark.parametrize(
     ("hosts", "told"), [(["pypi.org"], True), (["pypi.org", "git.example"], False), (["pypi.org"] * 30, False)]
 )
-def test_many_requests_hide_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hosts: list[str], *, told: bool) -> None:
+def test_many_requests_hide_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hosts: list[str], *, told: bool
+) -> None:
     """After so many, the proxy tells of each host once: from one that is no index may have come anything."""
     monkeypatch.setattr(outside, "_FULL", 5)
     monkeypatch.setattr(outside, "_MOST", 20)
@@ -637,9 +636,7 @@ def test_many_requests_hide_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (records / "requests.jsonl").write_text("".join(json.dumps(line) + "\n" for line in every))
     nodes: Nodes = {**distribution(SITE, "dep", FILES, "9.9"), f"{SITE}/dep-9.9.dist-info/direct_url.json": GIT}
 
-    signs = audited(
-        tmp_path / "tree", nodes, tracked=USES, published=Index(), network="allowlist", records=records
-    )
+    signs = audited(tmp_path / "tree", nodes, tracked=USES, published=Index(), network="allowlist", records=records)
 
     assert (Sign.STUB in kinds(signs)) is told
 

@@ -432,7 +432,7 @@ def test_an_archive_that_cannot_be_read_is_told(tmp_path: Path) -> None:
 
 def test_a_package_goes_before_folders_without_an_init(tmp_path: Path) -> None:
     """Wherever on the path they are: what an earlier folder has is no part of it."""
-    nodes = {
+    nodes: Nodes = {
         **distribution(SITE, "other", {"dep/part.py": ""}),
         f"{SITE}/x.pth": "/opt/stubs\n",
         "/opt/stubs/dep/__init__.py": "",
