@@ -57,6 +57,7 @@ class Order:
         gateway: what stands between it and the outside; None for nothing.
         run_limited: whether what it may spend is what the run had left, and not its own limit.
         devices: how many devices it is given.
+        least_free_bytes: with less room than this on the engine's disk its work is ended, by an error.
     """
 
     agent: Agent
@@ -68,6 +69,7 @@ class Order:
     gateway: GatewayRequest | None = None
     run_limited: bool = False
     devices: int = 0
+    least_free_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +115,14 @@ def at_work(
 
     Raises:
         ProviderError: the agent ended because its model could not be had.
+        NoRoomError: the engine's disk became full.
         InfrastructureError: something else outside the agent broke.
     """
+
+    def look() -> None:
+        record()
+        engine.disk.require(order.least_free_bytes, f"{purpose} was ended")
+
     with ExitStack() as stack:
         # Made ready first: the gateway's time runs.
         tools = _tools(engine, order)
@@ -137,7 +145,7 @@ def at_work(
         if order.prompt:
             attempt.save_prompt(order.prompt)
         say("agent at work", limit_s=order.timeout_s)
-        watch = Watchdog(way.ledger if way else None, inactivity_s=order.needs.inactivity_s, at_each_look=record)
+        watch = Watchdog(way.ledger if way else None, inactivity_s=order.needs.inactivity_s, at_each_look=look)
         environment = _environment(engine, container, way)
         began = time.monotonic()
         try:
@@ -146,6 +154,13 @@ def at_work(
             )
         except SandboxError as error:
             telemetry = _broken_by_the_agent(engine, container, error)
+        # An agent that met a full disk may have ended by itself.
+        engine.disk.require(order.least_free_bytes, f"{purpose} has ended")
+        if not container.connected():
+            raise SandboxError(
+                f"{purpose} lost its network while it worked: somebody disconnected its container or removed the "
+                "network. Run it again with --researchenv-rerun=infra"
+            )
         # As it is now: once the container has stopped, nobody asks for anything any more.
         trouble = _trouble(way.ledger, watch, late=time.monotonic() - began >= order.timeout_s) if way else None
         container.stop()

@@ -14,6 +14,9 @@ from pytest_researchenv.agents.prompt import prompt_digest, render_prompt
 from pytest_researchenv.agents.protocol import Agent, Needs
 from pytest_researchenv.agentwork import Order
 from pytest_researchenv.breaker import CircuitBreaker
+from pytest_researchenv.disk.need import predicted
+from pytest_researchenv.disk.room import LEAST_BYTES
+from pytest_researchenv.disk.space import Space
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.errors import (
     InfrastructureError,
@@ -22,10 +25,11 @@ from pytest_researchenv.errors import (
     StaleEnvironmentError,
     StoreError,
 )
+from pytest_researchenv.frozen import evict, sweep
 from pytest_researchenv.gateway.protocol import Ledger
 from pytest_researchenv.hardware import Hardware
 from pytest_researchenv.leases.desk import holds_nothing
-from pytest_researchenv.model import Environment, EnvironmentKey, Examination, Repository, Tier, Verdict
+from pytest_researchenv.model import Environment, EnvironmentKey, Eviction, Examination, Repository, Tier, Verdict
 from pytest_researchenv.probes.protocol import Tree
 from pytest_researchenv.progress import Teller
 from pytest_researchenv.provision import provision
@@ -62,6 +66,7 @@ class Environments:
         self._say = say
         self._access = Access(settings.agents)
         self._ready = False
+        self._space: Space | None = None
         self._differences: dict[EnvironmentKey, list[str]] = {}
         self._store = Store(settings.results, settings.run, redactor=lambda: self.redactor)
         self._breaker = CircuitBreaker(self._store.folder, settings.session)
@@ -110,6 +115,50 @@ class Environments:
             if attempt is not None and (found := self._reusable(attempt, agent, repository, retry=retry)):
                 return attempt, found
             return self._built(agent, repository, trial)
+
+    def evicted(self, agent_name: str, repository: Repository, *, trial: int = 1) -> tuple[Attempt, Environment] | None:
+        """Return the environment of the newest attempt where it fits and its image was removed on purpose.
+
+        What was judged of it stands, although it cannot be judged again.
+
+        Raises:
+            StaleEnvironmentError: what shaped it has changed.
+        """
+        attempt = self._current(agent_name, repository, trial)
+        if attempt is None or self._settings.rebuild or not attempt.evicted:
+            return None
+        environment = attempt.environment()
+        if environment is None or self._engine().sandbox.image_exists(environment.image):
+            return None
+        if stale := self._stale(environment, self._find_agent(agent_name), repository):
+            raise StaleEnvironmentError(stale)
+        return attempt, environment
+
+    def evict(self, agent_name: str, repository: str, number: int) -> Eviction | None:
+        """Remove the frozen image of an attempt that was judged; None where there is none any more.
+
+        Args:
+            agent_name: whose it is.
+            repository: `Repository.key`.
+            number: the attempt's.
+
+        Raises:
+            InfrastructureError: it could not be removed, and stays.
+        """
+        attempt = self._store.attempt(agent_name, repository, number)
+        return evict(self._engine(), attempt, policy=self._settings.keep.words, session=self._settings.session)
+
+    def require_room(self, what: str) -> None:
+        """Make sure that the engine's disk is not full.
+
+        Raises:
+            NoRoomError: it is.
+        """
+        self._engine().disk.require(min(LEAST_BYTES, self._settings.disk_floor_bytes), what)
+
+    def disk_in_words(self) -> str:
+        """How much room the engine has; empty where it was not asked yet, or does not say."""
+        return self._engine().disk.in_words() if self._ready and self._engine().disk.glance() else ""
 
     def problem(self, agent_name: str, repository: Repository, *, trial: int = 1) -> str:
         """Say why the user has to decide something before work starts; empty when there is nothing.
@@ -179,7 +228,9 @@ class Environments:
 
     def _engine(self) -> Engine:
         engine = self._open()
-        self._ready = True
+        if not self._ready:
+            self._ready = True
+            sweep(engine, self._settings.results)
         return engine
 
     def _current(self, agent_name: str, repository: Repository, trial: int) -> Attempt | None:
@@ -200,12 +251,14 @@ class Environments:
             raise StaleEnvironmentError(stale)
         if self._engine().sandbox.image_exists(environment.image):
             return environment
+        eviction = attempt.eviction()
+        how = f"was removed by --researchenv-keep={eviction.policy} at {eviction.at}" if eviction else "is gone"
         if agent.free:
-            _log.warning("the frozen image of %s is gone: building it again", attempt.key)
+            _log.warning("the frozen image of %s %s: building it again", attempt.key, how)
             return None
         raise InfrastructureError(
-            f"the frozen image of {attempt.key} is gone ({environment.image}); "
-            "build it again with --researchenv-rebuild"
+            f"the frozen image of {attempt.key} {how} ({environment.image}); build it again with "
+            "--researchenv-rebuild, or import it where it was exported (`researchenv import`)"
         )
 
     def _stale(self, environment: Environment, agent: Agent, repository: Repository) -> str:
@@ -246,7 +299,7 @@ class Environments:
         _log.info("building %s", attempt.key)
         self._say("fetching the source")
         try:
-            with self._allowance(agent.needs) as money:
+            with self._room(attempt, agent, repository), self._allowance(agent.needs) as money:
 
                 def settle(ledger: Ledger) -> None:
                     money.spent_usd = ledger.charged_usd
@@ -274,6 +327,15 @@ class Environments:
             self._breaker.answered(agent.needs.service)
         return environment
 
+    def _room(self, attempt: Attempt, agent: Agent, repository: Repository) -> AbstractContextManager[None]:
+        """Set room aside on the engine's disk, as much as earlier attempts took."""
+        engine = self._engine()
+        if self._space is None:
+            floor = self._settings.disk_floor_bytes
+            self._space = Space(engine.disk, engine.builders, floor, evicting=self._settings.keep.evicts)
+        need = predicted(self._settings.results, agent.name, repository.key)
+        return self._space.set_aside(need, f"building {attempt.key}", say=self._say)
+
     def _keep(self, attempt: Attempt, message: str) -> None:
         """Record an error; where that cannot be done, the first cause is still what is told."""
         try:
@@ -298,6 +360,7 @@ class Environments:
             limits=self._settings.agent_limits,
             devices=len(self._offered().devices),
             prompt=self._prompt(needs, repository) if needs.prompted else "",
+            least_free_bytes=min(LEAST_BYTES, self._settings.disk_floor_bytes),
             run_limited=max_cost_usd is not None and max_cost_usd != needs.budget.max_cost_usd,
             gateway=self._access.request(
                 needs,

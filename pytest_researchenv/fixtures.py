@@ -21,6 +21,8 @@ from pytest_researchenv.options import (
     agent_settings,
     agents_of,
     continued_option,
+    disk_floor_option,
+    keep_option,
     limits_option,
     path_option,
     ratio_option,
@@ -97,6 +99,8 @@ def harness_of(config: pytest.Config) -> Harness:
             cache=path_option(config, "cache"),
             session=config.stash[SESSION],
             agents=agent_settings(config),
+            disk_floor_bytes=disk_floor_option(config),
+            keep=keep_option(config),
         )
         say = teller_of(config)
         image, accelerator, sharing = text_option(config, "image"), accelerator_option(config), sharing_option(config)

@@ -14,7 +14,7 @@ from typing import IO, TypeVar
 from pytest_researchenv.agents.protocol import REPORT_PATH, SCRATCH, TOOL_TARGET
 from pytest_researchenv.agentwork import Order, at_work
 from pytest_researchenv.engine import Engine, require_working
-from pytest_researchenv.errors import SandboxError, UnknownChangesError
+from pytest_researchenv.errors import NoRoomError, SandboxError, UnknownChangesError
 from pytest_researchenv.gateway.protocol import Ledger
 from pytest_researchenv.model import UNFREEZABLE, Environment, Repository
 from pytest_researchenv.probes.protocol import Tree
@@ -263,7 +263,7 @@ def _freeze(
         except SandboxError as error:
             # At its end: what stands before may be a path that the agent chose.
             if str(error).rstrip().endswith(_NO_SPACE):
-                raise
+                raise NoRoomError(f"{error}; {engine.disk.in_words()}") from error
             problem = str(error)
     with engine.sandbox.opened(ContainerSpec(image=engine.base_image, labels=labels)) as bare:
         image = bare.freeze(image_reference(attempt), labels=labels)

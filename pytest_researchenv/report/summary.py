@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, final
 
 import pytest
 
+from pytest_researchenv.disk.room import gib
 from pytest_researchenv.model import Examination, Tier, Verdict, judged_named
 from pytest_researchenv.report.calibration import calibration_line
 from pytest_researchenv.report.properties import PREFIX
@@ -16,6 +17,8 @@ from pytest_researchenv.report.properties import PREFIX
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from pytest_researchenv.disk.evicting import Evicting
 
 __all__ = ["Row", "Summary", "render", "used"]
 
@@ -53,10 +56,15 @@ class Summary:
 
     Args:
         spent: asks what the session has spent on models, in US dollars.
+        disk: asks how much room the engine's disk has, in words; empty where that is not known here.
     """
 
-    def __init__(self, *, spent: Callable[[], float] = lambda: 0.0) -> None:
+    def __init__(self, *, spent: Callable[[], float] = lambda: 0.0, disk: Callable[[], str] = lambda: "") -> None:
         self._spent = spent
+        self._disk = disk
+        #: What has removed frozen images in this session, if anything does.
+        self.evicting: Evicting | None = None
+        self._added: dict[tuple[str, str], float] = {}
         self._rows: dict[tuple[str, str, Tier | Examination], Row] = {}
         self._notes: dict[str, None] = {}
         self._stopped: Counter[str] = Counter()
@@ -81,6 +89,8 @@ class Summary:
         self._stopped.update(facts.get("stopped", "").splitlines())
         if row.tier is Tier.C5:
             self._claims[row.agent, row.repository] = facts
+        if "attempt" in facts:
+            self._added[row.agent, row.repository] = float(facts.get("agent_added_image_bytes", 0))
         if "agent_requests" in facts:
             self._used[row.agent, row.repository] = facts
 
@@ -100,11 +110,26 @@ class Summary:
                 terminalreporter.write_line(line)
         if (self._used or self._stopped) and (spent := self._spent()):
             terminalreporter.write_line(f"spent in this session, attempts that ended in errors included: ${spent:.4f}")
+        for line in self._disk_lines():
+            terminalreporter.write_line(line)
         for reason, tests in self._stopped.items():
             errors = "test is an error" if tests == 1 else "tests are errors"
             terminalreporter.write_line(f"stopped: {reason} ({tests} {errors} for it)")
         for note in self._notes:
             terminalreporter.write_line(f"note: {note}")
+
+    def _disk_lines(self) -> list[str]:
+        if not self._added:
+            return []
+        many = "environment adds" if len(self._added) == 1 else "environments add"
+        line = f"disk: {len(self._added)} {many} {gib(sum(self._added.values()))} to the base image"
+        if self.evicting and (evictions := self.evicting.evictions):
+            freed = gib(sum(one.freed_bytes for one in evictions))
+            line += f"; {len(evictions)} removed (--researchenv-keep={evictions[0].policy}), {freed} freed"
+        if free := self._disk():
+            line += f"; {free}"
+        refusals = self.evicting.refusals if self.evicting else []
+        return [line, *(f"not removed: {refusal}" for refusal in refusals)]
 
 
 def used(agent: str, environments: Sequence[Mapping[str, str]]) -> str:
