@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_researchenv.agents.protocol import Tool
+from pytest_researchenv.disk.room import UNKNOWN, EngineDisk
 from pytest_researchenv.errors import AssetError, ImageError, SandboxError
 from pytest_researchenv.gateway.protocol import Gateway, GatewayRequest
 from pytest_researchenv.hardware import CPU_ONLY, Hardware
@@ -64,6 +65,10 @@ class Engine:
         interpreter: puts an interpreter of ours, with packages, into a read-only volume (`sandbox/interpreter.py` has
             the paths in it); no agent ever has it.
         gateway: opens a gateway for one attempt.
+        answering: returns once the engine answers, and raises where it does not any more; told what says so.
+        disk: where it stores.
+        builders: folder in which those who build in it tell one another what room they need; None for nobody.
+        orphans: names of frozen images that dead processes of this host made, each with its labels.
         version: name and version of the engine.
         close: lets go of the connection.
     """
@@ -83,6 +88,10 @@ class Engine:
     scripts: Callable[[str, Mapping[str, Path]], Mount] = _no_scripts
     interpreter: Callable[[tuple[str, ...]], Mount] = _no_interpreter
     gateway: Callable[[GatewayRequest], AbstractContextManager[Gateway]] = _no_gateway
+    answering: Callable[[Callable[[str], object]], object] = lambda _: None
+    disk: EngineDisk = UNKNOWN
+    builders: Path | None = None
+    orphans: Callable[[], Iterable[tuple[str, Mapping[str, str]]]] = tuple
     version: str = ""
     close: Callable[[], object] = lambda: None
 

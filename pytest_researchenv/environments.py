@@ -19,6 +19,9 @@ from pytest_researchenv.breaker import CircuitBreaker
 from pytest_researchenv.detached.following import follow
 from pytest_researchenv.detached.record import going_on, keeper_of, work_of
 from pytest_researchenv.detached.stages import Continuation, continuation_of
+from pytest_researchenv.disk.need import predicted
+from pytest_researchenv.disk.room import LEAST_BYTES
+from pytest_researchenv.disk.space import Space
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.errors import (
     InfrastructureError,
@@ -27,9 +30,10 @@ from pytest_researchenv.errors import (
     StaleEnvironmentError,
     StoreError,
 )
+from pytest_researchenv.frozen import evict, sweep
 from pytest_researchenv.gateway.protocol import Ledger
 from pytest_researchenv.leases.desk import holds_nothing
-from pytest_researchenv.model import Environment, EnvironmentKey, Examination, Repository, Tier, Verdict
+from pytest_researchenv.model import Environment, EnvironmentKey, Eviction, Examination, Repository, Tier, Verdict
 from pytest_researchenv.ordering import Orders
 from pytest_researchenv.probes.protocol import Tree
 from pytest_researchenv.progress import Teller
@@ -79,6 +83,7 @@ class Environments:
         self._access = Access(settings.agents)
         self._orders = Orders(settings, self._access, self._engine)
         self._ready = False
+        self._space: Space | None = None
         self._differences: dict[EnvironmentKey, list[str]] = {}
         self._store = Store(settings.results, settings.run, redactor=lambda: self.redactor)
         self._breaker = CircuitBreaker(self._store.folder, settings.session)
@@ -153,6 +158,50 @@ class Environments:
             self._keep(attempt, str(error))
             raise
         return self._build(attempt, agent, repository, inputs)
+
+    def evicted(self, agent_name: str, repository: Repository, *, trial: int = 1) -> tuple[Attempt, Environment] | None:
+        """Return the environment of the newest attempt where it fits and its image was removed on purpose.
+
+        What was judged of it stands, although it cannot be judged again.
+
+        Raises:
+            StaleEnvironmentError: what shaped it has changed.
+        """
+        attempt = self._current(agent_name, repository, trial)
+        if attempt is None or self._settings.rebuild or not attempt.evicted:
+            return None
+        environment = attempt.environment()
+        if environment is None or self._engine().sandbox.image_exists(environment.image):
+            return None
+        if stale := self._stale(environment, self._find_agent(agent_name), repository):
+            raise StaleEnvironmentError(stale)
+        return attempt, environment
+
+    def evict(self, agent_name: str, repository: str, number: int) -> Eviction | None:
+        """Remove the frozen image of an attempt that was judged; None where there is none any more.
+
+        Args:
+            agent_name: whose it is.
+            repository: `Repository.key`.
+            number: the attempt's.
+
+        Raises:
+            InfrastructureError: it could not be removed, and stays.
+        """
+        attempt = self._store.attempt(agent_name, repository, number)
+        return evict(self._engine(), attempt, policy=self._settings.keep.words, session=self._settings.session)
+
+    def require_room(self, what: str) -> None:
+        """Make sure that the engine's disk is not full.
+
+        Raises:
+            NoRoomError: it is.
+        """
+        self._engine().disk.require(min(LEAST_BYTES, self._settings.disk_floor_bytes), what)
+
+    def disk_in_words(self) -> str:
+        """How much room the engine has; empty where it was not asked yet, or does not say."""
+        return self._engine().disk.in_words() if self._ready and self._engine().disk.glance() else ""
 
     def problem(self, agent_name: str, repository: Repository, *, trial: int = 1) -> str:
         """Say why the user has to decide something before work starts; empty when there is nothing.
@@ -232,7 +281,9 @@ class Environments:
 
     def _engine(self) -> Engine:
         engine = self._open()
-        self._ready = True
+        if not self._ready:
+            self._ready = True
+            sweep(engine, self._settings.results)
         return engine
 
     def _current(self, agent_name: str, repository: Repository, trial: int) -> Attempt | None:
@@ -285,12 +336,14 @@ class Environments:
             raise StaleEnvironmentError(stale)
         if self._engine().sandbox.image_exists(environment.image):
             return environment
+        eviction = attempt.eviction()
+        how = f"was removed by --researchenv-keep={eviction.policy} at {eviction.at}" if eviction else "is gone"
         if agent.free:
-            _log.warning("the frozen image of %s is gone: building it again", attempt.key)
+            _log.warning("the frozen image of %s %s: building it again", attempt.key, how)
             return None
         raise InfrastructureError(
-            f"the frozen image of {attempt.key} is gone ({environment.image}); "
-            "build it again with --researchenv-rebuild"
+            f"the frozen image of {attempt.key} {how} ({environment.image}); build it again with "
+            "--researchenv-rebuild, or import it where it was exported (`researchenv import`)"
         )
 
     def _stale(self, environment: Environment, agent: Agent, repository: Repository) -> str:
@@ -339,7 +392,8 @@ class Environments:
         self._say("fetching the source")
         try:
             continuation = self._continuation(attempt)
-            with self._allowance(self._orders.needs(agent, repository, continuation)) as money:
+            needs = self._orders.needs(agent, repository, continuation)
+            with self._room(attempt, agent, repository), self._allowance(needs) as money:
 
                 def settle(ledger: Ledger) -> None:
                     money.spent_usd = ledger.charged_usd
@@ -379,6 +433,15 @@ class Environments:
         # What the user adds is added once: where a stage of this session is tried again, it has it already.
         extension = self._settings.extension if before.session != self._settings.session else None
         return continuation_of(self._store, attempt, extension or Extension(0.0))
+
+    def _room(self, attempt: Attempt, agent: Agent, repository: Repository) -> AbstractContextManager[None]:
+        """Set room aside on the engine's disk, as much as earlier attempts took."""
+        engine = self._engine()
+        if self._space is None:
+            floor = self._settings.disk_floor_bytes
+            self._space = Space(engine.disk, engine.builders, floor, evicting=self._settings.keep.evicts)
+        need = predicted(self._settings.results, agent.name, repository.key)
+        return self._space.set_aside(need, f"building {attempt.key}", say=self._say)
 
     def _keep(self, attempt: Attempt, message: str) -> None:
         """Record an error; where that cannot be done, the first cause is still what is told."""

@@ -23,7 +23,9 @@ from pytest_researchenv.options import (
     archiving_option,
     continued_option,
     data_option,
+    disk_floor_option,
     extension_option,
+    keep_option,
     limits_option,
     path_option,
     profiles_of,
@@ -107,6 +109,8 @@ def harness_of(config: pytest.Config) -> Harness:
             cache=path_option(config, "cache"),
             session=config.stash[SESSION],
             agents=agent_settings(config),
+            disk_floor_bytes=disk_floor_option(config),
+            keep=keep_option(config),
         )
         say = teller_of(config)
         image, accelerator, sharing = text_option(config, "image"), accelerator_option(config), sharing_option(config)

@@ -220,6 +220,29 @@ class Environment:
     seal: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """That the frozen image of an environment was removed once it was judged; its records stay.
+
+    Attributes:
+        at: UTC, ISO 8601.
+        policy: `--researchenv-keep` as it was given.
+        image: id of the image.
+        freed_bytes: what the environment had added to its base image.
+        session: id of the pytest session that removed it.
+        schema: version of this record's schema.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    at: str
+    policy: str
+    image: str
+    freed_bytes: int
+    session: str
+    schema: Literal[1] = 1
+
+
 # --- results ----------------------------------------------------------------------------------------------
 
 

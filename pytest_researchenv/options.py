@@ -13,6 +13,7 @@ from pytest_researchenv._place import new_run_name
 from pytest_researchenv.agents.profiles import Profile, host_problem, load_profiles
 from pytest_researchenv.agents.protocol import Agent
 from pytest_researchenv.agents.registry import find_agent
+from pytest_researchenv.disk.keep import Keep, parse_keep
 from pytest_researchenv.durations import parse_duration
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.gateway.protocol import Reach
@@ -36,7 +37,9 @@ __all__ = [
     "chosen_suites",
     "continued_option",
     "data_option",
+    "disk_floor_option",
     "extension_option",
+    "keep_option",
     "limits_option",
     "path_option",
     "profiles_of",
@@ -84,6 +87,8 @@ _TEXTS = {
     "c0_max_missing": ("0", "share of imports that may be missing before C0 fails, 0 to 1"),
     "cache": ("~/.cache/researchenv", "folder for pinned source trees"),
     "attempts": ("1", "how often each agent tries each repository, each time in an environment of its own"),
+    "disk_floor": ("5", "GiB that are kept free on the engine's disk: a build that would not leave them waits"),
+    "keep": ("all", "frozen images that are kept once they were judged: all, failed, none, or the newest N"),
     "junit": ("", "file for JUnit XML that is whole on disk at every moment; of a continued run, with all it holds"),
     "ctrf": ("", "file for CTRF JSON, likewise"),
     "progress_interval": ("60", "seconds between lines about what is being done, where a line cannot be updated"),
@@ -167,6 +172,8 @@ def check_options(config: pytest.Config) -> None:
     archiving_option(config)
     if text_option(config, "interrupt") not in ("leave", "stop"):
         raise pytest.UsageError(f"{_flag('interrupt')} is {text_option(config, 'interrupt')!r}: give leave or stop")
+    disk_floor_option(config)
+    keep_option(config)
     ratio_option(config, "c0_max_missing")
 
 
@@ -393,6 +400,21 @@ def agent_gpus_option(config: pytest.Config) -> int | None:
     if text_option(config, "agent_gpus") in ("", "all"):
         return None
     return int(_number(config, "agent_gpus", "a whole number, or all", lambda value: value in range(100_001)))
+
+
+def disk_floor_option(config: pytest.Config) -> int:
+    """Return how many bytes are kept free on the engine's disk."""
+    return int(
+        _number(config, "disk_floor", "a number of GiB, 0 or more", lambda value: 0 <= value < float("inf")) * 1024**3
+    )
+
+
+def keep_option(config: pytest.Config) -> Keep:
+    """Return which frozen images are kept once they were judged."""
+    try:
+        return parse_keep(text_option(config, "keep"))
+    except ConfigurationError as error:
+        raise pytest.UsageError(f"{_flag('keep')}: {error}") from error
 
 
 def ratio_option(config: pytest.Config, name: str) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Generator, Iterable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,13 +43,15 @@ from pytest_researchenv.fixtures import (
     tier_result,
 )
 from pytest_researchenv.live import PLUGIN, Progress
-from pytest_researchenv.model import Cause, Examination, Repository, Tier, Verdict
+from pytest_researchenv.model import Cause, Eviction, Examination, Repository, Tier, Verdict
 from pytest_researchenv.report.properties import OURS
 from pytest_researchenv.report.summary import Summary
+from pytest_researchenv.terminating import Terminating
 from pytest_researchenv.xdist import XdistHooks, note_distribution, session_of_worker, stop_with_usage_error
 
 
 if TYPE_CHECKING:
+    from pytest_researchenv.disk.evicting import Evicting
     from pytest_researchenv.environments import Environments
     from pytest_researchenv.redaction import Redactor
 
@@ -107,14 +110,32 @@ def pytest_configure(config: pytest.Config) -> None:
         record(config)
     if session:
         return
-    config.pluginmanager.register(Summary(spent=lambda: _spent(config)), "researchenv-summary")
+    summary = Summary(spent=lambda: _spent(config), disk=lambda: _disk(config))
+    config.pluginmanager.register(summary, "researchenv-summary")
     if options.chosen_agents(config):
+        config.pluginmanager.register(Terminating(), "researchenv-terminating")
+        if options.keep_option(config).evicts and not config.option.collectonly:
+            summary.evicting = _evicting(config)
+            config.pluginmanager.register(summary.evicting, "researchenv-evicting")
         config.pluginmanager.register(Progress(options.seconds_option(config, "progress_interval")), PLUGIN)
         run = options.run_option(config) or "default"
         still = StillAtWork(options.path_option(config, "results"), run)
         config.pluginmanager.register(still, "researchenv-still-at-work")
     if config.pluginmanager.hasplugin("xdist"):
         config.pluginmanager.register(XdistHooks(), "researchenv-xdist")
+
+
+def _evicting(config: pytest.Config) -> Evicting:
+    """What removes frozen images; it reads records, which must cost nothing where nothing is recorded."""
+    from pytest_researchenv.disk.evicting import Evicting  # noqa: PLC0415
+
+    return Evicting(
+        options.keep_option(config),
+        agents=options.chosen_agents(config),
+        run=options.path_option(config, "results") / (options.run_option(config) or "default"),
+        session=config.stash[SESSION],
+        evict=partial(_evict, config),
+    )
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -315,6 +336,16 @@ def pytest_runtest_makereport(
         elif report.when == "call":
             report.duration = took
     return report
+
+
+def _evict(config: pytest.Config, agent: str, repository: str, number: int) -> Eviction | None:
+    """Remove the frozen image of an attempt. The engine is asked for when the first one is."""
+    return harness_of(config).environments.evict(agent, repository, number)
+
+
+def _disk(config: pytest.Config) -> str:
+    """How much room the engine's disk has, where this process has asked the engine for anything."""
+    return harness_of(config).environments.disk_in_words()
 
 
 def _spent(config: pytest.Config) -> float:

@@ -18,7 +18,7 @@ from pytest_researchenv.agentwork import Order, Worked, at_work
 from pytest_researchenv.archiving.restoring import restored_tar
 from pytest_researchenv.detached.stages import Continuation, finished_stage
 from pytest_researchenv.engine import Engine, require_working
-from pytest_researchenv.errors import SandboxError, UnknownChangesError
+from pytest_researchenv.errors import NoRoomError, SandboxError, UnknownChangesError
 from pytest_researchenv.gateway.protocol import Ledger
 from pytest_researchenv.layerchanges import added_up
 from pytest_researchenv.model import UNFREEZABLE, Environment, Repository, Stage
@@ -317,7 +317,7 @@ def _freeze(
         except SandboxError as error:
             # At its end: what stands before may be a path that the agent chose.
             if str(error).rstrip().endswith(_NO_SPACE):
-                raise
+                raise NoRoomError(f"{error}; {engine.disk.in_words()}") from error
             problem = str(error)
     with engine.sandbox.opened(ContainerSpec(image=engine.base_image, labels=labels)) as bare:
         image = bare.freeze(image_reference(attempt), labels=labels)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pytest_researchenv.disk.keep import ALL, Keep
+from pytest_researchenv.disk.room import FLOOR_BYTES
 from pytest_researchenv.gateway.protocol import Reach
 from pytest_researchenv.rerun import NOTHING, Rerun
 from pytest_researchenv.sandbox.protocol import Limits
@@ -91,6 +93,8 @@ class Settings:
         cache: folder for pinned trees.
         session: id of this pytest session, the same on every worker.
         agents: what the chosen agents work with.
+        disk_floor_bytes: what is kept free on the engine's disk.
+        keep: which frozen images are kept once they were judged.
         rerun: which stored verdicts do not stand, although the run is continued.
     """
 
@@ -111,3 +115,5 @@ class Settings:
     extension: Extension | None = None
     archiving: Archiving = field(default_factory=Archiving)
     stop_detached: bool = False
+    disk_floor_bytes: int = FLOOR_BYTES
+    keep: Keep = ALL
