@@ -9,6 +9,7 @@ import pytest
 
 from pytest_researchenv.model import Verdict
 from pytest_researchenv.research.result import ResearchCause
+from pytest_researchenv.sandbox.protocol import ContainerSpec
 from tests.integration.research.test_evaluation import SUBTASK, TASK, handed_in
 
 
@@ -42,7 +43,6 @@ for process in {1, parent}:
     if libc.ptrace(16, process, 0, 0) == 0:
         done.append(f"traced {process}")
 read("/researchenv/evaluation/digits-continual/evaluation/evaluate.py")
-read("/researchenv/evaluation")
 written("/researchenv/interpreter/bin/python3")
 if libc.setuid(0) == 0 or libc.seteuid(65533) == 0:
     done.append("became another user")
@@ -104,15 +104,10 @@ cc -shared -fPIC -o /usr/lib/libpre.so /tmp/pre.c
 @pytest.mark.parametrize(
     ("script", "cause"),
     [
+        # Whatever the image's own programs load, the evaluation has a loader and libraries of its own.
         pytest.param(f"{_PRELOADED}report_first\necho /usr/lib/libpre.so >/etc/ld.so.preload\n", None, id="preload"),
         pytest.param(
-            f"{_PRELOADED}report_first\n"
-            "for name in libc.so.6 libm.so.6 libz.so.1 libexpat.so.1; do\n"
-            "  /opt/venv/bin/python -c 'import os, sys; os.replace(sys.argv[1], sys.argv[2])' "
-            "/usr/lib/libpre.so.copy /lib/x86_64-linux-gnu/$name 2>/dev/null || true\ndone\n"
-            "cp /usr/lib/libpre.so /usr/lib/libpre.so.copy\n"
-            "cp /usr/lib/libpre.so /lib/x86_64-linux-gnu/libz.so.1.new && "
-            "mv /lib/x86_64-linux-gnu/libz.so.1.new /lib/x86_64-linux-gnu/libz.so.1\n",
+            f"{_PRELOADED}report_first\nmv /usr/lib/libpre.so $(readlink -f /lib/x86_64-linux-gnu/libz.so.1)\n",
             None,
             id="library",
         ),
@@ -127,7 +122,7 @@ cc -shared -fPIC -o /usr/lib/libpre.so /tmp/pre.c
             id="mount-point-is-a-link",
         ),
         pytest.param(
-            "report_first\nrm -f /lib64/ld-linux-x86-64.so.2\n", ResearchCause.BROKEN_ENVIRONMENT, id="no-loader"
+            "report_first\nrm -f /lib64/ld-linux-x86-64.so.2\n", ResearchCause.NOTHING_HANDED_IN, id="no-loader"
         ),
     ],
 )
@@ -135,6 +130,12 @@ def test_what_an_agent_left_to_step_on_makes_no_error(gym: Gym, script: str, cau
     """With root it broke the image on purpose: it failed, for having handed nothing in or for a broken environment."""
     report = "report_first() { report /opt/venv/bin/python venv /opt/venv; }\n"
     environment = gym.worked(TASK, f"{report}{script}", report="report_first\n" not in script)
+
+    if _PRELOADED in script:
+        # The attack is one: the image's own Python does not even start.
+        spec = ContainerSpec(image=environment.image, argv=("/usr/bin/python3", "-c", "print('started')"))
+        with gym.engine.sandbox.opened(spec) as container:
+            assert container.run(timeout_s=60).output.text() == "preloaded\n"
 
     result = gym.evaluated(TASK, environment, SUBTASK)
 

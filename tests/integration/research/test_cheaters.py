@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _AGENTS = {f"{agent.task}-{agent.name}": agent for task in TASKS for agent in scripted(task) if not agent.honest}
 
-#: A file that was changed, a network that is not there, and code where Python runs it at start.
+#: A file that was changed, results that were made up, and code where Python runs it at start.
 _FEW = (
     "digits-continual-data-edited",
     "digits-continual-asks-the-network",
