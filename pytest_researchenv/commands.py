@@ -265,7 +265,7 @@ COMMANDS: Mapping[str, Command] = {
             Example("researchenv stop default --dry-run", "what is at work, and for how long"),
             Example("researchenv stop default --agent codex --wait", "end one agent's, and wait until it is frozen"),
             Example(
-                "researchenv stop researchenv-results/default/codex/researchgym/digits-continual/attempt-001",
+                "researchenv stop researchenv-results/default/codex/quickstart/kvpress/attempt-001",
                 "end one",
             ),
         ),
@@ -275,7 +275,7 @@ COMMANDS: Mapping[str, Command] = {
         "restore the folder of a research run from what was archived while its agent worked",
         (
             Example(
-                "researchenv restore researchenv-results/default/codex/researchgym/digits-continual/attempt-001 here",
+                "researchenv restore researchenv-results/default/codex/quickstart/kvpress/attempt-001 restored",
                 "as it was when it was archived last",
             ),
         ),

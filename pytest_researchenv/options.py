@@ -73,11 +73,6 @@ _TEXTS = {
     "data": ("", "folder with data sets of research tasks: FOLDER/TASK/DATA"),
     "archive_interval": ("600", "seconds between two archives of the folder of a research run at work; 0 for none"),
     "archive_limit": ("20", "what all archives of an attempt may take, in GiB"),
-    "extend": (
-        "",
-        "let runs of the named run that are over go on, with so much more time: 1h, 90m, 0 for what is left",
-    ),
-    "extend_dollars": ("0", "with --researchenv-extend, how many US dollars more"),
     "interrupt": ("leave", "what Ctrl-C does to research runs at work: leave (they go on), or stop"),
     "prices": ("", "TOML file with prices of models, which win over the shipped ones"),
     "network": ("", "what agents may reach: open, allowlist or none (default: as their profiles say)"),
@@ -129,6 +124,17 @@ def add_options(parser: pytest.Parser) -> None:
         metavar="WHAT",
         help="run only these tests of the run, and judge them again: infra (those that ended in an error), missing "
         "(not judged yet), failed, or a tier, such as tier:C3; may be repeated",
+    )
+    group.addoption(
+        "--researchenv-extend",
+        metavar="TIME",
+        help="let research of the named run that is over go on, with so much more time: 1h, 90m, 0 for what is left",
+    )
+    group.addoption(
+        "--researchenv-extend-dollars",
+        type=float,
+        metavar="USD",
+        help="with --researchenv-extend, how many US dollars more it may spend (default: none)",
     )
     group.addoption(
         "--researchenv-rebuild", action="store_true", help="make a new attempt even where an environment exists"
@@ -371,10 +377,11 @@ def extension_option(config: pytest.Config) -> Extension | None:
     Raises:
         pytest.UsageError: no run is named, or a value is wrong.
     """
-    dollars = _number(config, "extend_dollars", "a number of US dollars", lambda value: 0 <= value < float("inf"))
-    text = text_option(config, "extend")
-    if not text:
-        if dollars:
+    dollars, text = config.getoption("--researchenv-extend-dollars"), config.getoption("--researchenv-extend")
+    if dollars is not None and not 0 <= dollars < float("inf"):
+        raise pytest.UsageError(f"{_flag('extend_dollars')} is {dollars}: give a number of US dollars")
+    if text is None:
+        if dollars is not None:
             raise pytest.UsageError(f"{_flag('extend_dollars')} needs {_flag('extend')}, which may be 0")
         return None
     if not run_option(config):
@@ -382,7 +389,7 @@ def extension_option(config: pytest.Config) -> Extension | None:
     if config.getoption("--researchenv-rebuild"):
         raise pytest.UsageError(f"{_flag('extend')} goes on, and --researchenv-rebuild begins anew: give one of them")
     try:
-        return Extension(parse_duration(text), dollars)
+        return Extension(parse_duration(text), dollars or 0.0)
     except ConfigurationError as error:
         raise pytest.UsageError(f"{_flag('extend')}: {error}") from error
 

@@ -134,7 +134,8 @@ class _Taking:
             if stat.folder:
                 self.entries[path] = Entry(Kind.FOLDER, stat.mode, changed=stat.changed)
             elif stat.link:
-                self.entries[path] = Entry(Kind.LINK, 0o777, changed=stat.changed, link=stat.link)
+                if link := self._link(path):
+                    self.entries[path] = Entry(Kind.LINK, 0o777, changed=stat.changed, link=link)
             elif stat.regular:
                 files.append(_Seen(path, stat))
             else:
@@ -159,6 +160,15 @@ class _Taking:
         for path in sorted(found)[_PATHS:]:
             self.left_out[path] = f"one of more than {_PATHS} paths"
         return iter(sorted(found)[:_PATHS])
+
+    def _link(self, path: str) -> str:
+        """Where a link leads, as it was written; empty where it is none any more."""
+        with self._container.get(f"{self._root}/{path}") as stream:
+            if stream is None:
+                return ""
+            with tarfile.open(fileobj=stream, mode="r|") as members:
+                member = members.next()
+                return member.linkname if member is not None and member.issym() else ""
 
     def _file(self, seen: _Seen) -> None:
         known = self._before.get(seen.path)

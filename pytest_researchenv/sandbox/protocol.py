@@ -244,7 +244,8 @@ class FileStat:
         mode: permission bits.
         size: of a file, in bytes.
         changed: when it was changed, in nanoseconds since 1970, by the clock of the engine's host.
-        link: where it leads, as a link; empty for everything else.
+        link: where it leads, as a link, which the engine may have resolved to an absolute path; empty for everything
+            else.
         folder: whether it is one.
         regular: whether it is a plain file.
     """
