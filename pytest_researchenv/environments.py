@@ -249,7 +249,10 @@ class Environments:
     def exists(self, agent_name: str, repository: Repository, *, trial: int = 1) -> bool:
         """Whether an environment would be reused, if it fits; needs no container engine."""
         attempt = self._current(agent_name, repository, trial)
-        return attempt is not None and attempt.finished and not self._settings.rebuild
+        if attempt is None or not attempt.finished or self._settings.rebuild:
+            return False
+        # What was judged of it stands in a run that is continued; otherwise it is built anew.
+        return self._settings.continued or not attempt.evicted
 
     def stored(
         self, agent_name: str, repository: Repository, subject: Tier | Examination | str, *, trial: int = 1

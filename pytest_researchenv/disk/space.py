@@ -33,6 +33,7 @@ _log = logging.getLogger(__name__)
 #: Between two looks at the disk, in seconds; and how long one waits for nobody in particular: what has just been judged
 #: may be about to be removed.
 _POLL_S = 1.0
+_SLOW_POLL_S = 30.0
 _GRACE_S = 10.0
 
 _BYTES = "bytes"
@@ -125,7 +126,8 @@ class Space:
             if words != told:
                 say(words)
                 told = words
-            time.sleep(self.poll_s)
+            # Where a look takes a container, it is made more rarely.
+            time.sleep(self.poll_s if self.disk.glance() else max(self.poll_s, _SLOW_POLL_S))
 
     def _settled(self, line: Line, ticket: str, room: Room | None) -> Line:
         mine = line.find(ticket)

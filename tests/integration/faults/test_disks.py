@@ -16,6 +16,9 @@ from tests.integration.faults.second import SecondEngine, missing_for_a_second_e
 from tests.integration.faults.surviving import Before, goes_on
 
 
+pytestmark = pytest.mark.slow
+
+
 @contextmanager
 def _small_disk(folder: Path, size: str) -> Iterator[None]:
     """A file system of so many bytes in a folder."""
@@ -48,7 +51,7 @@ def _forbid(folder: Path) -> Callable[[], object]:
     ("spoil", "says"),
     [
         pytest.param(_fill, "No space left on device", id="full"),
-        pytest.param(_forbid, "Read-only file system", id="read-only", marks=pytest.mark.slow),
+        pytest.param(_forbid, "Read-only file system", id="read-only"),
     ],
 )
 def test_results_that_cannot_be_written(
@@ -70,7 +73,6 @@ def test_results_that_cannot_be_written(
         goes_on(place, second, before)
 
 
-@pytest.mark.slow
 def test_an_engine_whose_disk_becomes_full(tmp_path: Path, base_name: str) -> None:
     """The agent is ended before everything breaks, with an error that says the numbers; with room it goes on."""
     if missing := missing_for_a_second_engine():

@@ -90,6 +90,7 @@ def test_an_engine_that_hangs_for_good(place: FaultPlace, second: SecondEngine, 
     goes_on(place, second, before)
 
 
+@pytest.mark.slow
 def test_a_network_that_is_taken_away(place: FaultPlace, second: SecondEngine, before: Before) -> None:
     """An agent that found nothing outside any more is not to blame, and neither is what it left."""
     with place.session(AGENT="sleep 4") as process:

@@ -13,9 +13,12 @@ from tests.integration.faults.second import SecondEngine
 from tests.integration.faults.surviving import Before, goes_on
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.mark.parametrize(
     "number",
-    [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)],
+    [signal.SIGTERM, signal.SIGINT],
     ids=["SIGTERM", "SIGINT"],
 )
 def test_a_signal_ends_a_session_in_order(place: FaultPlace, second: SecondEngine, number: signal.Signals) -> None:
@@ -33,7 +36,6 @@ def test_a_signal_ends_a_session_in_order(place: FaultPlace, second: SecondEngin
     goes_on(place, second, before)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
 def test_a_second_signal_ends_it_at_once(place: FaultPlace, second: SecondEngine, number: signal.Signals) -> None:
     """What is left then, the next session removes."""
@@ -50,7 +52,6 @@ def test_a_second_signal_ends_it_at_once(place: FaultPlace, second: SecondEngine
     goes_on(place, second, before)
 
 
-@pytest.mark.slow
 def test_ctrl_c_with_workers(place: FaultPlace, second: SecondEngine) -> None:
     """The terminal sends it to all of them."""
     before = Before(second)

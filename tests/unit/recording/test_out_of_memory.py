@@ -17,6 +17,7 @@ _LIMIT_BYTES = 400 * 1024**2
 
 #: What a worker does that is hungry: it goes into the small group, and takes more than there is.
 HUNGRY = """
+import os
 from pathlib import Path
 
 def pytest_runtest_setup(item):
@@ -53,6 +54,7 @@ def test_a_worker_that_is_killed_for_memory_costs_one_test(tmp_path: Path, group
     assert (tmp_path / "eaten").exists(), printed
     outcomes = workplace.outcomes()
     assert outcomes.pop("test_c1_cpu_execution[fake-fine]") == "error", printed
+    assert "crashed while running" in printed
     assert len(outcomes) == TESTS - 1
     assert set(outcomes.values()) == {"passed", "skipped"}, printed
     assert "oom_kill 1" in (group / "memory.oom_control").read_text()
