@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import PurePosixPath
 from typing import ClassVar
 
 from pytest_researchenv._sources import STRICT
@@ -228,7 +229,7 @@ class Removal:
     Attributes:
         path: file or folder.
         holds: why it is kept from the agent.
-        parts: names in it, where the rest of the file stays.
+        parts: definitions in it, as `function` or `Class.method`, where the rest of the file stays.
         why: more about it.
     """
 
@@ -240,8 +241,11 @@ class Removal:
     why: str = ""
 
     def __post_init__(self) -> None:
-        if not _inside(self.path):
+        if not _inside(self.path) or PurePosixPath(self.path).as_posix() != self.path or self.path == ".":
             raise ValueError(f"path must be a path inside the task's tree, not {self.path!r}")
+        for part in self.parts:
+            if not all(name.isidentifier() for name in part.split(".")):
+                raise ValueError(f"parts must be names like `function` or `Class.method`, not {part!r}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,9 @@ def _task(task: Task) -> Iterator[tuple[str, str]]:
     if task.blocked.search_until >= task.withheld.public_since:
         text = f"{task.blocked.search_until} is not before {task.withheld.public_since}, from when on the withheld "
         yield "blocked.search_until", text + "paper could be found: give an earlier day"
+    if task.removed and task.source.path:
+        text = f"nothing is taken out of a folder on this machine ({task.source.path}): leave it out of the folder, or "
+        yield "removed", text + "give git and commit"
     for name, measure in task.measures.items():
         if not measure.range[0] < measure.range[1]:
             text = f"{list(measure.range)} is no range: give the smallest value, then the largest"

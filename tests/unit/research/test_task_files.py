@@ -63,7 +63,7 @@ def test_every_key_of_the_format_is_read(example: Task, tmp_path: Path) -> None:
     assert example.data["digits"].fetch is Fetch.PACKAGE
     assert [(removal.holds, removal.parts) for removal in example.removed] == [
         (Holds.GRADING, ()),
-        (Holds.WITHHELD, ("recall",)),
+        (Holds.WITHHELD, ("Buffer.recall",)),
     ]
     assert subtask.needs == (Need.NETWORK,)
     assert subtask.required.severities == {"noise": 5}
