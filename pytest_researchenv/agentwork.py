@@ -57,6 +57,7 @@ class Order:
         gateway: what stands between it and the outside; None for nothing.
         run_limited: whether what it may spend is what the run had left, and not its own limit.
         devices: how many devices it is given.
+        mounts: read-only volumes with data for it.
     """
 
     agent: Agent
@@ -68,6 +69,7 @@ class Order:
     gateway: GatewayRequest | None = None
     run_limited: bool = False
     devices: int = 0
+    mounts: tuple[Mount, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +193,7 @@ def _spec(
         image=engine.base_image,
         network=Network.NONE if way or needs.reach is Reach.NONE else Network.OPEN,
         joins=(Join(way.network),) if way else (),
-        mounts=(*engine.mounts, *tools),
+        mounts=(*engine.mounts, *order.mounts, *tools),
         limits=order.limits,
         devices=devices,
         labels={"researchenv.attempt": str(attempt.key)},

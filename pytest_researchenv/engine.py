@@ -22,6 +22,10 @@ def _no_volumes(name: str, digest: str, path: Path) -> Mount:
     raise AssetError(f"this engine makes no volumes, so it has none for the asset {name} ({digest}, {path})")
 
 
+def _no_data(name: str, path: Path) -> Mount:
+    raise AssetError(f"this engine makes no volumes, so it has none for the data {name} ({path})")
+
+
 def _no_tools(tool: Tool) -> Mount:
     raise ImageError(f"this engine makes no volumes, so it has none for the tool {tool.key}")
 
@@ -45,6 +49,7 @@ class Engine:
         notes: what people should know of it: host settings that could not be carried into containers.
         sharing: how devices and slots are shared with other runs on the engine's host.
         volume_of: puts a file of this host (name, digest of its content, path) into a read-only volume.
+        data_of: puts a data set of this host (name, folder or file) into a read-only volume.
         tool_volume: puts an agent's tool into a read-only volume, once.
         gateway: opens a gateway for one attempt.
         version: name and version of the engine.
@@ -61,6 +66,7 @@ class Engine:
     sharing: Sharing = ALONE
     notes: tuple[str, ...] = ()
     volume_of: Callable[[str, str, Path], Mount] = _no_volumes
+    data_of: Callable[[str, Path], Mount] = _no_data
     tool_volume: Callable[[Tool], Mount] = _no_tools
     gateway: Callable[[GatewayRequest], AbstractContextManager[Gateway]] = _no_gateway
     version: str = ""

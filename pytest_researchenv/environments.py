@@ -9,10 +9,8 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import final
 
-from pytest_researchenv.access import Access, shown
-from pytest_researchenv.agents.prompt import prompt_digest, render_prompt
+from pytest_researchenv.access import Access
 from pytest_researchenv.agents.protocol import Agent, Needs
-from pytest_researchenv.agentwork import Order
 from pytest_researchenv.breaker import CircuitBreaker
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.errors import (
@@ -23,16 +21,16 @@ from pytest_researchenv.errors import (
     StoreError,
 )
 from pytest_researchenv.gateway.protocol import Ledger
-from pytest_researchenv.hardware import Hardware
 from pytest_researchenv.leases.desk import holds_nothing
 from pytest_researchenv.model import Environment, EnvironmentKey, Examination, Repository, Tier, Verdict
+from pytest_researchenv.ordering import Orders
 from pytest_researchenv.probes.protocol import Tree
 from pytest_researchenv.progress import Teller
 from pytest_researchenv.provision import provision
 from pytest_researchenv.redaction import Redactor, secrets_in
 from pytest_researchenv.secrets import Secret
-from pytest_researchenv.settings import DEFAULT_TIMEOUT_S, Settings
-from pytest_researchenv.source import fetch, identity
+from pytest_researchenv.settings import Settings
+from pytest_researchenv.source import fetch
 from pytest_researchenv.spending import Allowance, Spending
 from pytest_researchenv.store import Attempt, Store
 
@@ -40,10 +38,6 @@ from pytest_researchenv.store import Attempt, Store
 __all__ = ["Environments"]
 
 _log = logging.getLogger(__name__)
-
-#: How long a gateway may be at work beside its agent's wall time, in seconds: what is made ready while it runs can
-#: take long, and it must come to an end when this process was killed.
-_GRACE_S = 1800.0
 
 #: How long what is done around an agent's work may take, in seconds: starting, freezing.
 _AROUND_S = 3600.0
@@ -61,6 +55,7 @@ class Environments:
         self._find_agent = agents
         self._say = say
         self._access = Access(settings.agents)
+        self._orders = Orders(settings, self._access, self._engine)
         self._ready = False
         self._differences: dict[EnvironmentKey, list[str]] = {}
         self._store = Store(settings.results, settings.run, redactor=lambda: self.redactor)
@@ -122,7 +117,7 @@ class Environments:
         attempt = self._current(agent_name, repository, trial)
         environment = attempt.environment() if attempt else None
         if environment is None or self._settings.rebuild:
-            return self._access.problem(agent.needs)
+            return self._access.problem(self._orders.needs(agent, repository))
         with self._say.at(agent_name, repository.slug):
             return self._stale(environment, agent, repository)
 
@@ -132,9 +127,10 @@ class Environments:
         anyway = (f"{environment.key} was judged although {', '.join(changed)} changed",) if changed else ()
         return (*self._access.warnings, *anyway)
 
-    def most_usd(self, agent_name: str) -> float | None:
+    def most_usd(self, agent_name: str, repository: Repository | None = None) -> float | None:
         """What building one environment can cost at most, in US dollars, tries again included; None for no limit."""
-        needs = self._find_agent(agent_name).needs
+        agent = self._find_agent(agent_name)
+        needs = self._orders.needs(agent, repository) if repository else agent.needs
         if needs.service is None:
             return 0.0
         limit = needs.budget.max_cost_usd
@@ -211,7 +207,7 @@ class Environments:
     def _stale(self, environment: Environment, agent: Agent, repository: Repository) -> str:
         if self._settings.rebuild:
             return ""
-        then, now = environment.inputs, self._inputs(agent, repository)
+        then, now = environment.inputs, self._orders.inputs(agent, repository)
         changed = [name for name in sorted(then.keys() | now.keys()) if then.get(name) != now.get(name)]
         if not changed:
             return ""
@@ -225,7 +221,7 @@ class Environments:
 
     def _built(self, agent: Agent, repository: Repository, trial: int) -> tuple[Attempt, Environment]:
         """Build, and again in a new attempt where the provider's trouble may be over by then."""
-        inputs = self._inputs(agent, repository)
+        inputs = self._orders.inputs(agent, repository)
         service = agent.needs.service
         retries = self._settings.agents.retries
         for number in range(retries + 1):
@@ -246,14 +242,14 @@ class Environments:
         _log.info("building %s", attempt.key)
         self._say("fetching the source")
         try:
-            with self._allowance(agent.needs) as money:
+            with self._allowance(self._orders.needs(agent, repository)) as money:
 
                 def settle(ledger: Ledger) -> None:
                     money.spent_usd = ledger.charged_usd
 
                 environment = provision(
                     self._engine(),
-                    self._order(attempt, agent, repository, max_cost_usd=money.limit_usd),
+                    self._orders.order(attempt, agent, repository, max_cost_usd=money.limit_usd),
                     attempt=attempt,
                     tree=self.tree(repository),
                     inputs=inputs,
@@ -285,73 +281,8 @@ class Environments:
         """Set money aside; agents without a model need none, and wait for none."""
         if needs.service is None:
             return nullcontext(Allowance(None))
-        most_s = self._timeout_s(needs) + _AROUND_S
+        most_s = self._orders.timeout_s(needs) + _AROUND_S
         return self._spending.allowance(needs.budget.max_cost_usd, most_s=most_s, say=self._say)
-
-    def _order(self, attempt: Attempt, agent: Agent, repository: Repository, *, max_cost_usd: float | None) -> Order:
-        needs = self._access.needs(agent.needs)
-        return Order(
-            agent=agent,
-            needs=needs,
-            repository=repository,
-            timeout_s=self._timeout_s(needs),
-            limits=self._settings.agent_limits,
-            devices=len(self._offered().devices),
-            prompt=self._prompt(needs, repository) if needs.prompted else "",
-            run_limited=max_cost_usd is not None and max_cost_usd != needs.budget.max_cost_usd,
-            gateway=self._access.request(
-                needs,
-                self._engine(),
-                max_cost_usd=max_cost_usd,
-                lifetime_s=self._timeout_s(needs) + _GRACE_S,
-                labels={"researchenv.attempt": str(attempt.key)},
-                repository=repository,
-            ),
-        )
-
-    def _prompt(self, needs: Needs, repository: Repository) -> str:
-        hardware = self._offered()
-        return render_prompt(
-            repository,
-            template=self._settings.agents.prompt,
-            reach=needs.reach,
-            devices=len(hardware.uuids),
-            accelerator=", ".join(dict.fromkeys(device.name for device in hardware.devices)),
-            timeout_s=self._timeout_s(needs),
-        )
-
-    def _offered(self) -> Hardware:
-        """The hardware with so many devices as an agent is given."""
-        hardware, most = self._engine().hardware, self._settings.agent_gpus
-        return hardware if most is None else hardware.first(most)
-
-    def _timeout_s(self, needs: Needs) -> float:
-        return self._settings.agent_timeout_s or needs.timeout_s or DEFAULT_TIMEOUT_S
-
-    def _inputs(self, agent: Agent, repository: Repository) -> Mapping[str, str]:
-        limits = self._settings.agent_limits
-        needs = self._access.needs(agent.needs)
-        return {
-            "source": identity(repository, cache=self._settings.cache),
-            "image": self._engine().base_key,
-            "agent_timeout_s": f"{self._timeout_s(needs):g}",
-            "agent_memory_bytes": str(limits.memory_bytes),
-            "agent_cpus": f"{limits.cpus:g}" if limits.cpus else "all",
-            **({} if self._settings.agent_gpus is None else {"agent_gpus": str(self._settings.agent_gpus)}),
-            **(self._told(needs, repository) if needs.prompted else {}),
-            **agent.inputs(repository),
-        }
-
-    def _told(self, needs: Needs, repository: Repository) -> Mapping[str, str]:
-        """What else shapes the work of an agent that is told in words what to do."""
-        service = needs.service
-        asked = {"model": " ".join((service.api, service.endpoint, *service.models))} if service else {}
-        return {
-            **asked,
-            "prompt": prompt_digest(self._prompt(needs, repository))[:16],
-            "network": " ".join((needs.reach, *sorted(needs.allow))),
-            "budget": shown(needs.budget),
-        }
 
 
 @lru_cache(maxsize=8)

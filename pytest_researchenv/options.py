@@ -33,6 +33,7 @@ __all__ = [
     "chosen_agents",
     "chosen_suites",
     "continued_option",
+    "data_option",
     "limits_option",
     "path_option",
     "profiles_of",
@@ -62,6 +63,8 @@ _TEXTS = {
     "agent_memory": ("16", "memory of the agent's container, in GiB"),
     "agent_cpus": ("0", "processors of the agent's container, may be a fraction; 0 for all"),
     "prompt": ("", "file with a template that takes the place of the shipped prompt"),
+    "research_prompt": ("", "likewise for research tasks"),
+    "data": ("", "folder with data sets of research tasks: FOLDER/TASK/DATA"),
     "prices": ("", "TOML file with prices of models, which win over the shipped ones"),
     "network": ("", "what agents may reach: open, allowlist or none (default: as their profiles say)"),
     "retries": ("2", "how often an attempt that the model's provider failed is made again"),
@@ -148,6 +151,7 @@ def check_options(config: pytest.Config) -> None:
     limits_option(config)
     sharing_option(config)
     agent_gpus_option(config)
+    data_option(config)
     ratio_option(config, "c0_max_missing")
 
 
@@ -213,6 +217,7 @@ def agent_settings(config: pytest.Config) -> AgentSettings:
     wanted = "a positive number of US dollars"
     return AgentSettings(
         prompt=_file_option(config, "prompt"),
+        research_prompt=_file_option(config, "research_prompt"),
         prices=_file_option(config, "prices"),
         reach=Reach(reach) if reach else None,
         allow=allow,
@@ -327,6 +332,16 @@ def sharing_option(config: pytest.Config) -> SharingSettings:
         folder=path_option(config, "leases") if text_option(config, "leases") else FOLDER,
         patience_s=seconds_option(config, "lease_timeout"),
     )
+
+
+def data_option(config: pytest.Config) -> Path | None:
+    """Return the folder with data sets of research tasks; None where there is none."""
+    if not text_option(config, "data"):
+        return None
+    path = path_option(config, "data")
+    if not path.is_dir():
+        raise pytest.UsageError(f"{_flag('data')} is {str(path)!r}, which is no folder")
+    return path
 
 
 def agent_gpus_option(config: pytest.Config) -> int | None:

@@ -20,7 +20,7 @@ from pytest_researchenv.model import UNFREEZABLE, Environment, Repository
 from pytest_researchenv.probes.protocol import Tree
 from pytest_researchenv.progress import Say, Teller
 from pytest_researchenv.provenance import bound_labels
-from pytest_researchenv.sandbox.protocol import Change, Container, ContainerSpec, Limits
+from pytest_researchenv.sandbox.protocol import Change, Container, ContainerSpec, Limits, Mount
 from pytest_researchenv.selfreport import SelfReportIntake, read_report
 from pytest_researchenv.source import tree_tar
 from pytest_researchenv.store import Attempt
@@ -91,7 +91,7 @@ def provision(
         intake = _take_report(worked.container, engine)
         attempt.save_report(intake.raw)
         changed = _changed(worked.container, repository, tree, engine)
-        record_changes(worked.container, attempt, engine)
+        record_changes(worked.container, attempt, engine, mounts=order.mounts)
         image, intake = _freeze(worked.container, attempt, engine, order.limits, intake)
     environment = Environment(
         key=attempt.key,
@@ -200,9 +200,18 @@ def _changed(container: Container, repository: Repository, tree: Tree, engine: E
         return tree.files
 
 
-def record_changes(container: Container, attempt: Attempt, engine: Engine) -> None:
-    """Record what the agent's layer changed, or that its files do not let themselves be compared."""
-    ours = frozenset((TOOL_TARGET, SCRATCH, *(mount.target for mount in engine.mounts)))
+def record_changes(container: Container, attempt: Attempt, engine: Engine, *, mounts: tuple[Mount, ...] = ()) -> None:
+    """Record what the agent's layer changed, or that its files do not let themselves be compared.
+
+    Args:
+        container: the agent's, stopped.
+        attempt: where to record.
+        engine: the engine.
+        mounts: what was mounted beside what the engine itself mounts.
+    """
+    targets = {mount.target for mount in (*engine.mounts, *mounts)}
+    folders = {str(folder) for mount in mounts for folder in PurePosixPath(mount.target).parents}
+    ours = frozenset((TOOL_TARGET, SCRATCH, *targets, *folders)) - {"/"}
 
     def record() -> None:
         with container.changes() as changes:

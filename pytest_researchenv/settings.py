@@ -23,6 +23,7 @@ class AgentSettings:
 
     Attributes:
         prompt: file whose template takes the place of the shipped one.
+        research_prompt: likewise of the one for research.
         prices: file with prices of models, which win over the shipped ones.
         reach: what agents' containers may reach; None: as their profiles say.
         allow: hosts that may be reached beside the usual ones.
@@ -33,6 +34,7 @@ class AgentSettings:
     """
 
     prompt: Path | None = None
+    research_prompt: Path | None = None
     prices: Path | None = None
     reach: Reach | None = None
     allow: tuple[str, ...] = ()
@@ -55,6 +57,7 @@ class Settings:
         agent_timeout_s: the agent's wall time limit in seconds; None: its profile's, else an hour.
         agent_limits: resources of the agent's container.
         agent_gpus: how many devices an agent is given; None for all that the run may use.
+        data: folder with data sets of research tasks; None where there is none.
         c0_max_missing: share of imports that may be missing, 0 to 1.
         cache: folder for pinned trees.
         session: id of this pytest session, the same on every worker.
@@ -75,3 +78,4 @@ class Settings:
     agents: AgentSettings = field(default_factory=AgentSettings)
     rerun: Rerun = NOTHING
     agent_gpus: int | None = None
+    data: Path | None = None

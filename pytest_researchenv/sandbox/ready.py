@@ -18,6 +18,7 @@ from pytest_researchenv.sandbox._stream import engine_call
 from pytest_researchenv.sandbox.agenttools import ensure_agent_tool
 from pytest_researchenv.sandbox.assets import ensure_asset
 from pytest_researchenv.sandbox.daemon import connect
+from pytest_researchenv.sandbox.data import ensure_data
 from pytest_researchenv.sandbox.docker import DockerSandbox
 from pytest_researchenv.sandbox.gpu import detect, occupied
 from pytest_researchenv.sandbox.hostsettings import host_settings
@@ -89,6 +90,7 @@ def docker_engine(
         hardware=hardware,
         sharing=shares,
         volume_of=partial(ensure_asset, client, owner=owner, image=base.image, say=say),
+        data_of=partial(ensure_data, client, owner=owner, image=base.image, say=say),
     )
 
 
