@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import ClassVar
 
 from pytest_researchenv._sources import STRICT
+from pytest_researchenv.research._reported import Reported
 
 
 __all__ = [
@@ -208,6 +209,8 @@ class Evaluation:
         first_result_minutes: mean time until the benchmark's own agent had its first valid result.
         unchecked: what the published grader takes without a look.
         flaws: what it gets wrong.
+        reported: how results are read that the agent reports itself, and what of them is executed again; None where
+            they are measured another way.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -220,6 +223,7 @@ class Evaluation:
     first_result_minutes: float | None = None
     unchecked: tuple[str, ...] = ()
     flaws: tuple[str, ...] = ()
+    reported: Reported | None = None
 
 
 @dataclass(frozen=True, slots=True)
