@@ -43,12 +43,13 @@ class Kind(StrEnum):
     OPENHANDS = "openhands"
     COMMAND = "command"
     ORACLE = "oracle"
+    BASELINE = "baseline"
     NOOP = "noop"
 
     @property
     def script(self) -> bool:
         """Whether it is a shell script of ours, without a model."""
-        return self in {Kind.ORACLE, Kind.NOOP}
+        return self in {Kind.ORACLE, Kind.BASELINE, Kind.NOOP}
 
 
 #: Kinds whose tool speaks one protocol only.
