@@ -21,6 +21,7 @@ from pytest_researchenv.packedlogs import pack_log
 from pytest_researchenv.probes.protocol import ProbeTask
 from pytest_researchenv.progress import Teller
 from pytest_researchenv.provenance import digest_of, harness_identity
+from pytest_researchenv.research.data import missing_data
 from pytest_researchenv.research.evaluation import EvaluationTask, Evaluator
 from pytest_researchenv.research.evaluators import evaluator_of
 from pytest_researchenv.research.outcome import unrunnable
@@ -105,6 +106,8 @@ class Researching:
         if evaluator is None:
             reason = unrunnable(task.subtasks[subtask])
             return JudgedResearch(ResearchResult(subtask, Verdict.SKIPPED, ResearchCause.NOT_RUNNABLE, reason))
+        if lacking := self._lacking(task, subtask):
+            return JudgedResearch(ResearchResult(subtask, Verdict.SKIPPED, ResearchCause.NOT_RUNNABLE, lacking))
         place = workplace_of(task)
         with self._say.at(agent_name, place.slug):
             attempt, environment = self._environments.get(agent_name, place, retry=retry, trial=trial)
@@ -119,6 +122,17 @@ class Researching:
                 )
         notes = (*self._engine().notes, *self._environments.notes(environment))
         return JudgedResearch(result, environment, attempt.folder, fresh=standing is None, notes=notes)
+
+    def _lacking(self, task: Task, subtask: str) -> str:
+        """Say what of data and devices is missing, before anybody works for it; empty where nothing is.
+
+        Raises:
+            ConfigurationError: the user's data are not what they should be.
+        """
+        if task.evaluation.reported is None:
+            return ""
+        missing = missing_data(task, subtask, self._settings.data)
+        return missing or self._engine().hardware.shortage(task.hardware.gpus)
 
     def _standing(self, attempt: Attempt, environment: Environment, subtask: str, basis: str) -> ResearchResult | None:
         """Return the newest result where it is one to keep, and of what would be judged now."""

@@ -1,11 +1,11 @@
-"""Results that agents report themselves: how they are read, and what of them is executed again. Values for `task.py`."""
+"""Results that agents report themselves: how they are read, and what is executed again. Values for `task.py`."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import ClassVar
@@ -72,25 +72,30 @@ class Sample:
             raise ValueError(problem)
 
     def _problems(self) -> Iterator[str]:
-        named = [name for word in self.command for name in _PLACEHOLDER.findall(word)]
-        if not self.command or not self.command[0]:
-            yield "command must name a program"
-        if unknown := sorted(set(named).difference(PLACEHOLDERS)):
-            yield f"command has {{{unknown[0]}}}, which stands for nothing (known: {', '.join(PLACEHOLDERS)})"
-        if "out" not in named:
-            yield "command must have {out}, the folder for the results"
+        yield from self._command_problems()
         for measure, value in self.tolerance.items():
             if not (math.isfinite(value) and value >= 0):
                 yield f"tolerance of {measure!r} must be a number that is not negative, not {value}"
         if self.count < 1:
             yield f"count must be positive, not {self.count}"
-        if self.fresh_seed and (self.unit is not Unit.RUN or "seed" not in named):
-            yield "fresh_seed needs runs, and a command that has {seed}"
         if not (0 < self.hours < math.inf and 0 < self.memory_gb < math.inf):
             yield f"hours and memory_gb must be positive numbers, not {self.hours} and {self.memory_gb}"
-        for path in self.restored:
-            if PurePosixPath(path).as_posix() != path or path.startswith("/") or set(path.split("/")) & {"..", "."}:
-                yield f"restored must be paths inside the task's tree, not {path!r}"
+        yield from (f"restored must be paths inside the task's tree, not {one!r}" for one in self.restored if _out(one))
+
+    def _command_problems(self) -> Iterator[str]:
+        if not self.command or not self.command[0]:
+            yield "command must name a program"
+        if unknown := sorted(self.named.difference(PLACEHOLDERS)):
+            yield f"command has {{{unknown[0]}}}, which stands for nothing (known: {', '.join(PLACEHOLDERS)})"
+        if "out" not in self.named:
+            yield "command must have {out}, the folder for the results"
+        if self.fresh_seed and (self.unit is not Unit.RUN or "seed" not in self.named):
+            yield "fresh_seed needs runs, and a command that has {seed}"
+
+    @property
+    def named(self) -> frozenset[str]:
+        """The placeholders in its command."""
+        return frozenset(name for word in self.command for name in _PLACEHOLDER.findall(word))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +114,16 @@ class Reported:
     format: Format
     folder: str
     method: str = ""
-    sample: Sample | None = field(default=None)
+    sample: Sample | None = None
 
     def __post_init__(self) -> None:
-        plain = PurePosixPath(self.folder).as_posix() == self.folder and not self.folder.startswith("/")
-        if not plain or set(self.folder.split("/")) & {"..", "."}:
+        if _out(self.folder):
             raise ValueError(f"folder must be a path inside the task's tree, not {self.folder!r}")
         if self.format is Format.EXPLANATION and not self.method:
             raise ValueError("method must say which explainer's rows count")
+
+
+def _out(path: str) -> bool:
+    """Whether something is no plain path below a folder."""
+    parts = PurePosixPath(path).parts
+    return "/".join(parts) != path or not parts or path.startswith("/") or ".." in parts

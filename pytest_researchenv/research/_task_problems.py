@@ -15,6 +15,7 @@ from pytest_researchenv._problems import (
     nearest,
     stray_problems,
 )
+from pytest_researchenv.research._reported_problems import reported_problems
 from pytest_researchenv.research.metrics import Direction, Metric
 from pytest_researchenv.research.task import DoubtKind, Measure, PrimaryScore, Required, Score, Subtask, Task
 
@@ -84,6 +85,7 @@ def _task(task: Task) -> Iterator[tuple[str, str]]:
     for name, subtask in task.subtasks.items():
         for key, text in (*_id(name, task), *_subtask(subtask, task)):
             yield f"subtasks.{name}.{key}" if key else f"subtasks.{name}", text
+    yield from reported_problems(task)
     for index, primary in enumerate(task.primary):
         yield from ((f"primary[{index}].{key}", text) for key, text in _primary(primary, task))
 

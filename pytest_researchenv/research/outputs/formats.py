@@ -23,7 +23,7 @@ _PLANS: Mapping[Format, Mapping[str, tuple[Plan, ...]]] = {
 
 
 def plans_of(form: Format, subtask: str) -> tuple[Plan, ...]:
-    """Return the cells of a sub-task, by the name that readers have for it (`Task.read_as`); none where it is unknown."""
+    """Return the cells of a sub-task, by the name that readers have for it (`Task.read_as`); none of an unknown one."""
     return _PLANS[form].get(subtask, ())
 
 

@@ -18,7 +18,7 @@ from pytest_researchenv.suite import holds_tasks, load_suite, validate
 
 
 ROOT = Path(__file__).parents[3]
-HEADER, TASK = (
+HEADER, TASK, REPORTED = (
     block.split("```")[0]
     for block in (ROOT / "docs" / "research-format.md").read_text(encoding="utf-8").split("```toml\n")[1:]
 )
