@@ -22,6 +22,7 @@ from pytest_researchenv.options import (
     agents_of,
     continued_option,
     data_option,
+    inspector_option,
     limits_option,
     path_option,
     ratio_option,
@@ -99,6 +100,7 @@ def harness_of(config: pytest.Config) -> Harness:
             c0_max_missing=ratio_option(config, "c0_max_missing"),
             cache=path_option(config, "cache"),
             session=config.stash[SESSION],
+            inspector=inspector_option(config),
             agents=agent_settings(config),
         )
         say = teller_of(config)

@@ -58,6 +58,7 @@ class Settings:
         agent_limits: resources of the agent's container.
         agent_gpus: how many devices an agent is given; None for all that the run may use.
         data: folder with data sets of research tasks; None where there is none.
+        inspector: agent whose model looks at how results of research came about; empty: none does.
         c0_max_missing: share of imports that may be missing, 0 to 1.
         cache: folder for pinned trees.
         session: id of this pytest session, the same on every worker.
@@ -79,3 +80,4 @@ class Settings:
     rerun: Rerun = NOTHING
     agent_gpus: int | None = None
     data: Path | None = None
+    inspector: str = ""

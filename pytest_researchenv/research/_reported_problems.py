@@ -23,13 +23,20 @@ def reported_problems(task: Task) -> Iterator[tuple[str, str]]:
 
 
 def _problems(task: Task, reported: Reported) -> Iterator[tuple[str, str]]:
+    form = str(reported.format)
     for name, subtask in task.subtasks.items():
         read = {plan.metric.name for plan in plans_of(reported.format, task.read_as(name))}
         measured = {score for score, one in subtask.scores.items() if not one.mean_of}
         if not read:
-            yield ".format", f"{str(reported.format)!r} knows no sub-task {task.read_as(name)!r}: correct acronym or name"
+            yield (
+                ".format",
+                f"{form!r} knows no sub-task {task.read_as(name)!r}: correct acronym or name",
+            )
         elif read != measured:
-            yield ".format", f"{str(reported.format)!r} has {sorted(read)} of {name}, and its scores are {sorted(measured)}"
+            yield (
+                ".format",
+                f"{form!r} has {sorted(read)} of {name}, and its scores are {sorted(measured)}",
+            )
     if reported.sample is not None:
         yield from ((f".sample{key}", text) for key, text in _sample(task, reported.sample))
 

@@ -119,7 +119,7 @@ def _claims(given: EvaluationTask) -> dict[str, Cell] | Evaluated:
     handed_in = any(subtask == name for subtask, _ in every.readings)
     cause = ResearchCause.INVALID_RESULTS if handed_in else ResearchCause.NOTHING_HANDED_IN
     if laid.problems:
-        return _problems("results", laid.problems, cause)
+        return _problems("results", laid.problems, ResearchCause.INVALID_RESULTS)
     try:
         cells = every.cells(name, plans_of(reported.format, name))
     except OutputError as error:
