@@ -7,6 +7,7 @@ attempt's folder, and one pass of pydantic over each record that counts.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,8 @@ from pytest_researchenv._records import what_is_wrong
 from pytest_researchenv.errors import ConfigurationError, InfrastructureError
 from pytest_researchenv.manifest import Manifest
 from pytest_researchenv.model import AttemptStart, Audit, Environment, Examination, Tier, TierResult, judged_named
+from pytest_researchenv.research.inspection import Inspection
+from pytest_researchenv.research.result import ResearchResult
 from pytest_researchenv.runs.folders import RESULT, AttemptFolder, attempt_folders
 from pytest_researchenv.runs.values import AttemptRecord, Damage, Run, Subject
 from pytest_researchenv.spending import spent_in
@@ -31,6 +34,10 @@ _ENVIRONMENT = TypeAdapter(Environment)
 _RESULT = TypeAdapter(TierResult)
 _AUDIT = TypeAdapter(Audit)
 _MANIFEST = TypeAdapter(Manifest)
+_RESEARCH = TypeAdapter(ResearchResult)
+_INSPECTION = TypeAdapter(Inspection)
+
+_RESEARCH_FILE = re.compile(r"research-([a-z0-9_]+)-([0-9]{3,9})\.json")
 
 
 def read_runs(results: Path, names: Iterable[str]) -> tuple[Run, ...]:
@@ -88,6 +95,14 @@ def read_attempt(attempt: AttemptFolder) -> AttemptRecord:
             result = audit.result if audit else None
         if result:
             results[subject] = result
+    research: dict[str, ResearchResult] = {}
+    inspections: dict[str, Inspection] = {}
+    for subtask, number in _newest_research(names).items():
+        if found := files.read(f"research-{subtask}-{number:03d}.json", _RESEARCH):
+            research[subtask] = found
+        inspection = f"inspection-{subtask}-{number:03d}.json"
+        if inspection in names and (said := files.read(inspection, _INSPECTION)):
+            inspections[subtask] = said
     start = files.read("attempt.json", _START) if "attempt.json" in names else None
     return AttemptRecord(
         key=attempt.key,
@@ -98,8 +113,18 @@ def read_attempt(attempt: AttemptFolder) -> AttemptRecord:
         results=results,
         audit=audit,
         times={subject: times for subject, (_, times) in newest.items()},
+        research=research,
+        inspections=inspections,
         damage=tuple(files.damage),
     )
+
+
+def _newest_research(names: Iterable[str]) -> dict[str, int]:
+    """Sub-task of a research task → the number of its newest record."""
+    found: dict[str, int] = {}
+    for match in filter(None, map(_RESEARCH_FILE.fullmatch, names)):
+        found[match[1]] = max(found.get(match[1], 0), int(match[2]))
+    return dict(sorted(found.items()))
 
 
 def _manifests(files: _Files) -> tuple[Manifest, ...]:
