@@ -130,7 +130,7 @@ class Harness:
     ) -> ProbeTask:
         place = workplace_of(task)
         found, _ = self._audited(attempt, environment, place)
-        self._say(f"evaluating {subtask}", limit_s=task.evaluation.limit_minutes * 60)
+        self._say(f"making ready what evaluates {subtask}")
         data = folders_of(task, self._settings.data)
         mounts = tuple(self._engine.data_of(name, path) for name, path in data.items())
         made = replace(self._task(log, attempt, environment, place), audit=found, assets=mounts)

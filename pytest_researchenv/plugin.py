@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,6 +68,8 @@ __all__ = [
 
 #: Folder of a suite whose files are wrong → what is wrong with them.
 _BROKEN = pytest.StashKey[dict[str, str]]()
+#: Name of a parameter and folder of a suite → its cases: reading a suite takes longer than all else in collection.
+_CASES = pytest.StashKey[dict[tuple[str, Path], Sequence[Case | ResearchCase]]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -125,14 +127,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     folder = Path(str(metafunc.module.__file__)).parent
     if not (folder / "suite.toml").exists():
         return
+    known = metafunc.config.stash.setdefault(_CASES, {})
+    if (parameter, folder) not in known:
+        known[parameter, folder] = _cases(metafunc.config, parameter, folder)
+    parameters = [pytest.param(case, id=case.id) for case in known[parameter, folder]]
+    metafunc.parametrize(parameter, parameters, indirect=True, scope="module")
+
+
+def _cases(config: pytest.Config, parameter: str, folder: Path) -> Sequence[Case | ResearchCase]:
     try:
-        cases = PARAMETERS[parameter](metafunc.config, folder)
+        return PARAMETERS[parameter](config, folder)
     except SuiteError as error:
         # Raised once all is collected: pytest takes an exception here for a defect of the test module.
-        metafunc.config.stash.setdefault(_BROKEN, {})[str(folder)] = str(error)
-        cases = []
-    parameters = [pytest.param(case, id=case.id) for case in cases]
-    metafunc.parametrize(parameter, parameters, indirect=True, scope="module")
+        config.stash.setdefault(_BROKEN, {})[str(folder)] = str(error)
+        return ()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -203,12 +211,15 @@ def _research_plan(config: pytest.Config, items: list[pytest.Item]) -> str:
     if not cases:
         return ""
     places = _places(cases)
+    if not places:
+        tasks = len({case.task.key for case in cases})
+        return f"researchenv: research: sub-tasks: {len(cases)} of {tasks} tasks; none can be run yet"
     environments = harness_of(config).environments
     missing = [
         str(case.agent) for case, place in places if not environments.exists(str(case.agent), place, trial=case.trial)
     ]
-    tasks = {case.task.key for case, _ in places}
-    judged = sum(case.task.key in tasks for case in cases)
+    ours = {case.task.key for case, _ in places}
+    judged = sum(case.task.key in ours for case in cases)
     return (
         f"researchenv: research: {len(missing)} tasks to work at, {len(places) - len(missing)} to reuse; "
         f"sub-tasks: {judged} to evaluate, {len(cases) - judged} cannot be run yet"

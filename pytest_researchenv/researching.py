@@ -218,9 +218,8 @@ class Researching:
         try:
             with attempt.log(log) as append:
                 probe = self._probe_task(append, attempt, environment, task, subtask)
-                found = concluded(
-                    task, subtask, evaluator.evaluate(EvaluationTask(task, subtask, probe, self._engine(), secret))
-                )
+                given = EvaluationTask(task, subtask, probe, self._engine(), secret, self._say)
+                found = concluded(task, subtask, evaluator.evaluate(given))
                 # No crash may lose a verdict that is known, and only a log that was closed is whole.
                 save(found)
             kept = save(found)

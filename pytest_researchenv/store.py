@@ -32,7 +32,7 @@ import json
 import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,6 +41,7 @@ from typing import TypeVar, cast, final
 from filelock import FileLock
 from pydantic import TypeAdapter, ValidationError
 
+from pytest_researchenv._records import what_is_wrong
 from pytest_researchenv.errors import ConfigurationError, StoreError
 from pytest_researchenv.layerchanges import read_changes, write_changes
 from pytest_researchenv.log import capped_log
@@ -462,15 +463,18 @@ def write_whole(path: Path, content: bytes) -> None:
     Raises:
         StoreError: it cannot be written.
     """
+    # Not by tempfile, whose files only their owner can read: several users may share the results.
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
-        # Not by tempfile, whose files only their owner can read: several users may share the results.
-        temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
         with temporary.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
+        # A full disk must not fill up with what did not fit.
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
         raise StoreError(f"cannot write {path}: {error}") from error
 
 
@@ -490,5 +494,5 @@ def _require(path: Path, adapter: TypeAdapter[_T]) -> _T:
         return adapter.validate_json(_read(path))
     except ValidationError as error:
         raise StoreError(
-            f"{path} does not hold what was written there: {error}; restore the file, or use another --researchenv-run"
+            f"{path} {what_is_wrong(error)}; restore the file, or use another --researchenv-run"
         ) from error

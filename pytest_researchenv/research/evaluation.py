@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib import resources
 from pathlib import Path
@@ -31,6 +31,7 @@ from pytest_researchenv.probes.launch import attempt_labels, attempted, blanked,
 from pytest_researchenv.probes.protocol import ProbeTask
 from pytest_researchenv.probes.reported import Unreported, reported_python
 from pytest_researchenv.probes.world import SYSTEM_PATH, Interpreter
+from pytest_researchenv.progress import Say, Teller
 from pytest_researchenv.research.reported import Unreadable, read_report, sealed_report
 from pytest_researchenv.research.result import ResearchCause, ResearchFinding
 from pytest_researchenv.research.task import Task
@@ -84,6 +85,7 @@ class EvaluationTask:
         probe: the environment, as probes get it.
         engine: what volumes come from.
         secret: what hidden data are drawn from; made for this evaluation.
+        say: called with what is being done.
     """
 
     task: Task
@@ -91,6 +93,7 @@ class EvaluationTask:
     probe: ProbeTask
     engine: Engine
     secret: bytes
+    say: Say = field(default_factory=Teller)
 
 
 class Evaluator(Protocol):
@@ -129,6 +132,7 @@ class ContainedEvaluation:
         if isinstance(python, Evaluated):
             return python
         mounts = _mounts(given)
+        given.say(f"evaluating {given.subtask}", limit_s=given.task.evaluation.limit_minutes * 60)
         run = partial(_run, given, mounts, image=given.probe.environment.image, python=python)
         with given.probe.leased(0):
             return _concluded(given, run, control=partial(_control, given, mounts))

@@ -141,7 +141,7 @@ def read_report(text: str, task: Task, subtask: str) -> Evaluated:
     try:
         # Strict JSON first: pydantic takes NaN, and of a name that is there twice the last.
         json.loads(text, object_pairs_hook=_once, parse_constant=_refused)
-        report = _adapter().validate_json(text)
+        report = _adapter().validate_json(text, strict=True)
     except ValidationError as error:
         raise Unreadable(f"the evaluation's report is not as described: {what_is_wrong(error)}") from error
     except (ValueError, RecursionError) as error:

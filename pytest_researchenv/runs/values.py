@@ -51,8 +51,9 @@ class AttemptRecord:
         results: what was judged → the newest result, that of the audit among them.
         audit: the newest audit, whole.
         times: what was judged → how many times.
-        research: sub-task of a research task → the newest result.
-        inspections: sub-task → what a model said of that result, where one was asked.
+        inspections: sub-task → what a model said of its newest result, where one was asked.
+        research: id of each sub-task of a research task that was evaluated → the newest result.
+        trial: which of the attempts that were asked for.
         damage: records that cannot be read. Where the newest of a tier is among them, the tier has no result here: an
             older one is not what it came to.
     """
@@ -65,9 +66,10 @@ class AttemptRecord:
     results: Mapping[Subject, TierResult] = field(default_factory=dict)
     audit: Audit | None = None
     times: Mapping[Subject, int] = field(default_factory=dict)
-    research: Mapping[str, ResearchResult] = field(default_factory=dict)
     inspections: Mapping[str, Inspection] = field(default_factory=dict)
     damage: tuple[Damage, ...] = ()
+    research: Mapping[str, ResearchResult] = field(default_factory=dict)
+    trial: int = 1
 
     @property
     def suite(self) -> str:

@@ -67,7 +67,7 @@ def test_it_says_what_came_of_the_research(tmp_path: Path) -> None:
         assert words in text
     for words in ("What some-model said of steps2: suspicious", "hard-coded results", "run.py: print('Acc: 91.2')"):
         assert words in text
-    assert "1 said without proof" in text
+    assert "Said without proof, and struck out: 1" in text
     assert "word alone decides nothing" in text
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from judging.access import Allowed, Trespass, trespasses
-from judging.contained import THEIRS, end_all
+from judging.contained import THEIRS, end_all, memory_kills
 from judging.reading import plain_bytes
 
 
@@ -96,6 +96,7 @@ class Calls:
 
     def _finish(self, module: str, folder: Path, arguments: tuple[str, ...]) -> None:
         reading, writing = os.pipe()
+        kills = memory_kills() if self.contained else 0
         with tempfile.TemporaryFile() as said:
             command = [
                 self.python, "-s", "-B", str(self.scratch / _DRIVER.name), str(writing), str(self.code), module,
@@ -122,6 +123,8 @@ class Calls:
             self.seen += trespasses(b"".join(log), allowed, ended=ended)
             if late:
                 raise Broken("deadline", f"one call took more than {self.deadline_s:g} s")
+            if self.contained and process.returncode == -signal.SIGKILL and memory_kills() > kills:
+                raise Broken("memory-limit", f"{module} was killed: out of memory")
             if not ended:
                 said.seek(max(0, said.tell() - 2000))
                 lines = said.read().decode("utf-8", "replace").strip().splitlines()

@@ -10,13 +10,14 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 
-__all__ = ["OURS", "THEIRS", "end_all", "open_to_all", "sealed"]
+__all__ = ["OURS", "THEIRS", "end_all", "memory_kills", "open_to_all", "sealed"]
 
 #: Users that code runs as: what was handed in, and what is ours.
 THEIRS = 65534
@@ -26,6 +27,9 @@ _KILL = "import os; os.kill(-1, 9)"
 _TIMES = 20
 _HELPER_S = 20
 _MOST_FILES = 200_000
+# Of control groups, version 1 and 2.
+_KILLS = (Path("/sys/fs/cgroup/memory/memory.oom_control"), Path("/sys/fs/cgroup/memory.events"))
+_KILLED = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
 
 
 def end_all(user: int) -> None:
@@ -57,6 +61,18 @@ def _of(user: int) -> Iterator[int]:
         lines = dict(line.partition(":")[::2] for line in said.splitlines())
         if str(user) in lines.get("Uid", "").split() and not lines.get("State", "").strip().startswith("Z"):
             yield int(folder.name)
+
+
+def memory_kills() -> int:
+    """How many processes of this container were killed for memory; 0 where that is not told."""
+    for path in _KILLS:
+        try:
+            found = _KILLED.search(path.read_text(encoding="utf-8"))
+        except OSError:
+            continue
+        if found:
+            return int(found[1])
+    return 0
 
 
 def open_to_all(python: str) -> None:
