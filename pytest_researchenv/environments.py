@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Protocol, final
@@ -24,6 +24,7 @@ from pytest_researchenv.disk.room import LEAST_BYTES
 from pytest_researchenv.disk.space import Space
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.errors import (
+    ConfigurationError,
     InfrastructureError,
     ProviderError,
     ResearchEnvError,
@@ -31,7 +32,7 @@ from pytest_researchenv.errors import (
     StoreError,
 )
 from pytest_researchenv.frozen import evict, sweep
-from pytest_researchenv.gateway.protocol import Ledger
+from pytest_researchenv.gateway.protocol import Gateway, Ledger, ModelService
 from pytest_researchenv.leases.desk import holds_nothing
 from pytest_researchenv.model import Environment, EnvironmentKey, Eviction, Examination, Repository, Tier, Verdict
 from pytest_researchenv.ordering import Orders
@@ -235,6 +236,45 @@ class Environments:
             return 0.0
         limit = needs.budget.max_cost_usd
         return None if limit is None else limit * (1 + self._settings.agents.retries)
+
+    @contextmanager
+    def asking(self, needs: Needs, *, lifetime_s: float, labels: Mapping[str, str]) -> Iterator[Gateway]:
+        """Open a gateway for a question of our own; what it costs counts for the run as what agents spend does.
+
+        Args:
+            needs: the model, and what may be spent.
+            lifetime_s: after so many seconds nothing may be asked any more.
+            labels: labels of all that is made for it.
+
+        Raises:
+            ConfigurationError: the model's key is missing, or it has no price.
+            InfrastructureError: nothing may be spent any more, or the gateway does not start.
+        """
+        with self._allowance(needs) as money:
+            request = self._access.request(
+                needs, self._engine(), max_cost_usd=money.limit_usd, lifetime_s=lifetime_s, labels=labels
+            )
+            if request is None:
+                raise ConfigurationError("no model is named that could be asked")
+            ledger: Ledger | None = None
+            try:
+                with self._engine().gateway(request) as gateway:
+                    ledger = gateway.ledger
+                    yield gateway
+            finally:
+                # The last of what was used is told when the gateway closes.
+                money.spent_usd = ledger.charged_usd if ledger else 0.0
+
+    def service_of(self, agent_name: str) -> ModelService:
+        """Return the model of an agent's profile.
+
+        Raises:
+            ConfigurationError: it has none.
+        """
+        service = self._find_agent(agent_name).needs.service
+        if service is None:
+            raise ConfigurationError(f"{agent_name} has no model: name an agent that has one (`researchenv agents`)")
+        return service
 
     @property
     def spent_usd(self) -> float:

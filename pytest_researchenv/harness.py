@@ -35,6 +35,7 @@ from pytest_researchenv.packedlogs import pack_log
 from pytest_researchenv.probes.protocol import Probe, ProbeTask
 from pytest_researchenv.progress import Teller
 from pytest_researchenv.provenance import digest_of, harness_identity
+from pytest_researchenv.research.data import folders_of
 from pytest_researchenv.research.task import Task
 from pytest_researchenv.research.workplace import workplace_of
 from pytest_researchenv.researching import Researching
@@ -133,7 +134,9 @@ class Harness:
         place = workplace_of(task)
         found, _ = self._audited(attempt, environment, place)
         self._say(f"making ready what evaluates {subtask}")
-        made = replace(self._task(log, attempt, environment, place), audit=found)
+        data = folders_of(task, self._settings.data)
+        mounts = tuple(self._engine.data_of(name, path) for name, path in data.items())
+        made = replace(self._task(log, attempt, environment, place), audit=found, assets=mounts)
         return replace(made, lease=self._lease(made, subtask, f"evaluating {subtask}"))
 
     def judge(

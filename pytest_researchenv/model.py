@@ -21,7 +21,7 @@ from pytest_researchenv._description import (
     TierSpec,
 )
 from pytest_researchenv._findings import Claim, Finding, FindingKind, Outcome, Sign
-from pytest_researchenv._sources import STRICT, GitSource, PathSource, PypiSource, Source
+from pytest_researchenv._sources import STRICT, Cut, GitSource, PathSource, PrunedSource, PypiSource, Source
 from pytest_researchenv._words import Cause, Examination, Parallel, SabotageKind, Tier, Verdict, judged_named
 
 
@@ -33,6 +33,7 @@ __all__ = [
     "Audit",
     "Cause",
     "Claim",
+    "Cut",
     "Deviation",
     "Environment",
     "EnvironmentKey",
@@ -47,6 +48,7 @@ __all__ = [
     "Outcome",
     "Parallel",
     "PathSource",
+    "PrunedSource",
     "PypiSource",
     "Repository",
     "Sabotage",

@@ -39,6 +39,7 @@ __all__ = [
     "data_option",
     "disk_floor_option",
     "extension_option",
+    "inspector_option",
     "keep_option",
     "limits_option",
     "path_option",
@@ -74,6 +75,7 @@ _TEXTS = {
     "archive_interval": ("600", "seconds between two archives of the folder of a research run at work; 0 for none"),
     "archive_limit": ("20", "what all archives of an attempt may take, in GiB"),
     "interrupt": ("leave", "what Ctrl-C does to research runs at work: leave (they go on), or stop"),
+    "inspector": ("", "agent whose model looks at how results of research came about; its word alone fails nothing"),
     "prices": ("", "TOML file with prices of models, which win over the shipped ones"),
     "network": ("", "what agents may reach: open, allowlist or none (default: as their profiles say)"),
     "retries": ("2", "how often an attempt that the model's provider failed is made again"),
@@ -167,6 +169,7 @@ def check_options(config: pytest.Config) -> None:
         if text_option(config, name) and path_option(config, name).is_dir():
             raise pytest.UsageError(f"{_flag(name)} is {text_option(config, name)!r}, a folder: give a file")
     timeout_option(config)
+    inspector_option(config)
     agent_settings(config)
     seconds_option(config, "progress_interval")
     accelerator_option(config)
@@ -259,6 +262,24 @@ def agent_settings(config: pytest.Config) -> AgentSettings:
 def timeout_option(config: pytest.Config) -> float | None:
     """Return the wall time limit that the user gave for attempts, in seconds; None where the agents' own hold."""
     return seconds_option(config, "agent_timeout") if text_option(config, "agent_timeout") else None
+
+
+def inspector_option(config: pytest.Config) -> str:
+    """Return the agent whose model inspects results of research; empty for none.
+
+    Raises:
+        pytest.UsageError: it is unknown, or has no model.
+    """
+    name = text_option(config, "inspector")
+    if not name:
+        return ""
+    try:
+        service = agents_of(config)(name).needs.service
+    except ConfigurationError as error:
+        raise pytest.UsageError(f"{_flag('inspector')}: {error}") from error
+    if service is None:
+        raise pytest.UsageError(f"{_flag('inspector')} is {name!r}, which has no model: see `researchenv agents`")
+    return name
 
 
 def chosen_suites(config: pytest.Config) -> list[str]:

@@ -21,8 +21,11 @@ from pytest_researchenv.packedlogs import pack_log
 from pytest_researchenv.probes.protocol import ProbeTask
 from pytest_researchenv.progress import Teller
 from pytest_researchenv.provenance import digest_of, harness_identity
+from pytest_researchenv.research.data import missing_data
 from pytest_researchenv.research.evaluation import EvaluationTask, Evaluator
 from pytest_researchenv.research.evaluators import evaluator_of
+from pytest_researchenv.research.inspection import Inspection, InspectorVerdict
+from pytest_researchenv.research.inspector import inspected, inspector_needs, shown_to_inspector
 from pytest_researchenv.research.outcome import unrunnable
 from pytest_researchenv.research.result import ResearchCause, ResearchResult
 from pytest_researchenv.research.task import Task
@@ -38,6 +41,9 @@ _log = logging.getLogger(__name__)
 
 _SECRET_BYTES = 32
 
+#: An inspection asks for no longer, in seconds.
+_INSPECTION_S = 1800.0
+
 
 @dataclass(frozen=True)
 class JudgedResearch:
@@ -49,6 +55,7 @@ class JudgedResearch:
         folder: the attempt's folder; None likewise.
         fresh: whether it was evaluated just now.
         notes: what people should know of the container engine that was used.
+        inspection: what a model said of it; None where none was asked.
     """
 
     result: ResearchResult
@@ -56,6 +63,7 @@ class JudgedResearch:
     folder: Path | None = None
     fresh: bool = True
     notes: tuple[str, ...] = ()
+    inspection: Inspection | None = None
 
 
 @final
@@ -105,6 +113,8 @@ class Researching:
         if evaluator is None:
             reason = unrunnable(task.subtasks[subtask])
             return JudgedResearch(ResearchResult(subtask, Verdict.SKIPPED, ResearchCause.NOT_RUNNABLE, reason))
+        if lacking := self._lacking(task, subtask):
+            return JudgedResearch(ResearchResult(subtask, Verdict.SKIPPED, ResearchCause.NOT_RUNNABLE, lacking))
         place = workplace_of(task)
         with self._say.at(agent_name, place.slug):
             attempt, environment = self._environments.get(agent_name, place, retry=retry, trial=trial)
@@ -117,8 +127,46 @@ class Researching:
                 result = standing or self._evaluated(
                     attempt, environment, task, subtask, evaluator=evaluator, basis=basis
                 )
+                inspection = self._inspected(attempt, environment, task, result)
         notes = (*self._engine().notes, *self._environments.notes(environment))
-        return JudgedResearch(result, environment, attempt.folder, fresh=standing is None, notes=notes)
+        fresh = standing is None
+        return JudgedResearch(result, environment, attempt.folder, fresh=fresh, notes=notes, inspection=inspection)
+
+    def _inspected(
+        self, attempt: Attempt, environment: Environment, task: Task, result: ResearchResult
+    ) -> Inspection | None:
+        """Have a model look at how results came about, where the user wants that; an answer that is there stands."""
+        known = attempt.inspection(result.log)
+        if not self._settings.inspector or (known and known.verdict is not InspectorVerdict.NOT_INSPECTED):
+            return known
+        self._say(f"inspecting {result.subtask}")
+        service = self._environments.service_of(self._settings.inspector)
+        needs = inspector_needs(service)
+        material = shown_to_inspector(
+            task,
+            result,
+            environment,
+            sandbox=self._engine().sandbox,
+            changes=attempt.changes(),
+            transcript=attempt.transcript,
+        )
+        labels = {"researchenv.attempt": str(attempt.key)}
+        found = inspected(
+            service, material, lambda: self._environments.asking(needs, lifetime_s=_INSPECTION_S, labels=labels)
+        )
+        attempt.save_inspection(attempt.folder / result.log, found)
+        return found
+
+    def _lacking(self, task: Task, subtask: str) -> str:
+        """Say what of data and devices is missing, before anybody works for it; empty where nothing is.
+
+        Raises:
+            ConfigurationError: the user's data are not what they should be.
+        """
+        if task.evaluation.reported is None:
+            return ""
+        missing = missing_data(task, subtask, self._settings.data)
+        return missing or self._engine().hardware.shortage(task.hardware.gpus)
 
     def _standing(self, attempt: Attempt, environment: Environment, subtask: str, basis: str) -> ResearchResult | None:
         """Return the newest result where it is one to keep, and of what would be judged now."""

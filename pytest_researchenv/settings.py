@@ -89,6 +89,7 @@ class Settings:
         extension: what a run that is over goes on with; None: it does not go on.
         archiving: how the work at a research task is archived.
         stop_detached: whether an interrupt ends runs that go on by themselves, too.
+        inspector: agent whose model looks at how results of research came about; empty: none does.
         c0_max_missing: share of imports that may be missing, 0 to 1.
         cache: folder for pinned trees.
         session: id of this pytest session, the same on every worker.
@@ -117,3 +118,4 @@ class Settings:
     stop_detached: bool = False
     disk_floor_bytes: int = FLOOR_BYTES
     keep: Keep = ALL
+    inspector: str = ""

@@ -18,6 +18,7 @@
         C0-001.json, .log    one pair per time the tier was probed; the highest number counts
         integrity-001.json   what the audit found, likewise
         research-NAME-001.json   what a sub-task of a research task came to, likewise
+        inspection-NAME-001.json   what a model said of that, where one was asked
 
 Logs that are complete, and requests, may be packed (`packedlogs`): `transcript.log.gz`.
 
@@ -59,6 +60,7 @@ from pytest_researchenv.model import (
 from pytest_researchenv.packedlogs import pack_log
 from pytest_researchenv.provenance import records_in, seal_of
 from pytest_researchenv.redaction import Redactor
+from pytest_researchenv.research.inspection import Inspection
 from pytest_researchenv.research.result import ResearchResult
 from pytest_researchenv.runs.folders import ATTEMPT
 from pytest_researchenv.sandbox.protocol import Change
@@ -74,6 +76,7 @@ _EVICTION = TypeAdapter(Eviction)
 _RESULT = TypeAdapter(TierResult)
 _AUDIT = TypeAdapter(Audit)
 _RESEARCH = TypeAdapter(ResearchResult)
+_INSPECTION = TypeAdapter(Inspection)
 _CHANGES = "changes.jsonl.gz"
 _ENVIRONMENT_FILE = "environment.json"
 _EVICTION_FILE = "evicted.json"
@@ -251,6 +254,16 @@ class Attempt:
         kept = replace(kept, seal=_seal(_RESEARCH, kept))
         write_whole(log.with_suffix(".json"), _RESEARCH.dump_json(kept, indent=2))
         return kept
+
+    def save_inspection(self, log: Path, inspection: Inspection) -> None:
+        """Record what a model said of a sub-task's results, beside what it came to."""
+        name = log.with_suffix(".json").name.replace("research-", "inspection-", 1)
+        self._write(name, self._clean(_INSPECTION.dump_json(inspection, indent=2).decode()).encode())
+
+    def inspection(self, log: str) -> Inspection | None:
+        """What a model said of the results with this log; None where none was asked."""
+        name = Path(log).with_suffix(".json").name.replace("research-", "inspection-", 1)
+        return _load(self.folder / name, _INSPECTION)
 
     def save_audit(self, log: Path, audit: Audit) -> Audit:
         """Record an audit beside its log; returns it as recorded."""

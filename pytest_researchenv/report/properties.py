@@ -94,6 +94,13 @@ def research_properties(judged: JudgedResearch) -> list[tuple[str, object]]:
         facts["method"] = result.method
     if result.findings:
         facts["findings"] = "; ".join(f"{one.check}: {one.what}" for one in result.findings)
+    if result.claimed:
+        facts["claimed"] = "; ".join(f"{name} {value:g}" for name, value in result.claimed.items())
+        facts["executed_again"] = "; ".join(result.executed)
+    if judged.inspection:
+        facts["inspection"] = str(judged.inspection.verdict)
+        words = judged.inspection.problem or judged.inspection.summary
+        facts["inspection_words"] = f"{judged.inspection.model}: {words}"
     if found := result.deciding:
         facts |= {"score_name": result.decides, "baseline_method": found.baseline.method}
         numbers = {

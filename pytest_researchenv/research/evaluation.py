@@ -30,7 +30,7 @@ from pytest_researchenv.probes.interpreter import Broken, find_interpreter
 from pytest_researchenv.probes.launch import attempt_labels, attempted, blanked, files_tar
 from pytest_researchenv.probes.protocol import ProbeTask
 from pytest_researchenv.probes.reported import Unreported, reported_python
-from pytest_researchenv.probes.world import SYSTEM_PATH
+from pytest_researchenv.probes.world import SYSTEM_PATH, Interpreter
 from pytest_researchenv.progress import Say, Teller
 from pytest_researchenv.research.reported import Unreadable, read_report, sealed_report
 from pytest_researchenv.research.result import ResearchCause, ResearchFinding
@@ -40,7 +40,17 @@ from pytest_researchenv.sandbox.protocol import Completed, Container, ContainerS
 from pytest_researchenv.source import tree_tar
 
 
-__all__ = ["EVALUATION", "ContainedEvaluation", "EvaluationTask", "Evaluator", "evaluation_files", "requirements_of"]
+__all__ = [
+    "ENDED",
+    "EVALUATION",
+    "ContainedEvaluation",
+    "EvaluationTask",
+    "Evaluator",
+    "evaluation_files",
+    "found",
+    "interpreter_of",
+    "requirements_of",
+]
 
 #: Where the evaluation is mounted.
 EVALUATION = "/researchenv/evaluation"
@@ -57,7 +67,8 @@ _REPORTS = {
 #: Signs that mean more here than for tiers: a hook can know when it is judged, and who has the answers did no research.
 _SIGNS = {Sign.HOOK: "environment", Sign.ANSWER: "answers"}
 
-_ENDED = {
+#: How a container was ended → what the sub-task fails for.
+ENDED = {
     Termination.OUT_OF_MEMORY: ResearchCause.OUT_OF_MEMORY,
     Termination.TIMED_OUT: ResearchCause.TIMEOUT,
     Termination.DISK_FULL: ResearchCause.DISK_FULL,
@@ -131,13 +142,13 @@ def _interpreter(probe: ProbeTask) -> str | Evaluated:
     """Return the reported interpreter, or why nothing of the environment is run."""
     python = reported_python(probe.environment)
     if isinstance(python, Unreported):
-        return _found("self-report", python.reason, _REPORTS[python.cause])
+        return found("self-report", python.reason, _REPORTS[python.cause])
     if forged := _forged(probe.audit):
         return Evaluated(findings=forged)
     labels = attempt_labels(probe)
     looked = attempted(probe, lambda: find_interpreter(probe.sandbox, probe.environment.image, python, labels=labels))
     if isinstance(looked, Broken):
-        return _found("environment", looked.reason, ResearchCause.BROKEN_ENVIRONMENT)
+        return found("environment", looked.reason, ResearchCause.BROKEN_ENVIRONMENT)
     return python
 
 
@@ -145,16 +156,30 @@ def _concluded(given: EvaluationTask, run: Callable[[], Completed], *, control: 
     """Run the evaluation, and find out who is to blame where it comes to nothing."""
     ended = attempted(given.probe, run, control=control)
     if isinstance(ended, Broken):
-        return _found("environment", ended.reason, ResearchCause.BROKEN_ENVIRONMENT)
-    if ended.termination in _ENDED:
-        return _found("limits", f"the evaluation {ended.how}", _ENDED[ended.termination])
+        return found("environment", ended.reason, ResearchCause.BROKEN_ENVIRONMENT)
+    if ended.termination in ENDED:
+        return found("limits", f"the evaluation {ended.how}", ENDED[ended.termination])
     try:
         return _report_of(ended, given)
     except Unreadable as error:
         given.probe.log(f"[researchenv] {error}; trying the base image\n".encode())
         control()
         what = f"the evaluation cannot be carried out in this environment: {error}"
-        return _found("environment", what, ResearchCause.BROKEN_ENVIRONMENT)
+        return found("environment", what, ResearchCause.BROKEN_ENVIRONMENT)
+
+
+def interpreter_of(probe: ProbeTask) -> Interpreter | Evaluated:
+    """Return the interpreter that the self-report names, or what its absence means for the results."""
+    python = reported_python(probe.environment)
+    if isinstance(python, Unreported):
+        return found("self-report", python.reason, _REPORTS[python.cause])
+    looked = attempted(
+        probe,
+        lambda: find_interpreter(probe.sandbox, probe.environment.image, python, labels=attempt_labels(probe)),
+    )
+    return (
+        found("environment", looked.reason, ResearchCause.BROKEN_ENVIRONMENT) if isinstance(looked, Broken) else looked
+    )
 
 
 def evaluation_files(task: Task) -> Mapping[str, Path]:
@@ -185,7 +210,7 @@ def requirements_of(task: Task) -> tuple[str, ...]:
     Raises:
         SuiteError: one cannot be read, or asks for what only pip itself understands.
     """
-    found = []
+    asked = []
     for name in task.install.requirements:
         path = Path(task.folder, task.source.path, name)
         try:
@@ -195,10 +220,10 @@ def requirements_of(task: Task) -> tuple[str, ...]:
         for line in lines:
             if text := line.partition("#")[0].strip():
                 try:
-                    found.append(str(Requirement(text)))
+                    asked.append(str(Requirement(text)))
                 except InvalidRequirement as error:
                     raise SuiteError(f"{task.key}: {path} has {text!r}, and has to name a package: {error}") from error
-    return tuple(sorted(set(found)))
+    return tuple(sorted(set(asked)))
 
 
 def _script(task: Task) -> str:
@@ -293,7 +318,8 @@ def _forged(audit: Audit | None) -> tuple[ResearchFinding, ...]:
     )
 
 
-def _found(check: str, what: str, cause: ResearchCause) -> Evaluated:
+def found(check: str, what: str, cause: ResearchCause) -> Evaluated:
+    """Return an evaluation that found one thing, for which the results do not count."""
     return Evaluated(findings=(ResearchFinding(check, what, cause),))
 
 

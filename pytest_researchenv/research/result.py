@@ -135,6 +135,8 @@ class ResearchResult:
         decides: name of the score that decides.
         scores: name of each score → what it came to; empty unless it was completed.
         findings: for what the results do not count.
+        claimed: name of each score → its mean as the agent's own code reported it, where that is what was handed in.
+        executed: what of that was executed again, such as `seed 1993`.
         duration_s: the evaluation's own wall time in seconds.
         log: path of the full log, relative to the attempt's folder.
         secret: what the hidden data were drawn from, in hexadecimal; of this evaluation alone.
@@ -162,6 +164,8 @@ class ResearchResult:
     decides: str = ""
     scores: dict[str, ScoreResult] = field(default_factory=dict)
     findings: tuple[ResearchFinding, ...] = ()
+    claimed: dict[str, float] = field(default_factory=dict)
+    executed: tuple[str, ...] = ()
     duration_s: float = 0.0
     log: str = ""
     secret: str = ""

@@ -66,11 +66,15 @@ class Evaluated:
         own: what was handed in.
         baseline: the best baseline, where it was run beside on the same data.
         findings: for what the results do not count.
+        claimed: name of each score → its mean as it was reported.
+        executed: what of that was executed again.
     """
 
     own: Measured = field(default_factory=Measured)
     baseline: Measured | None = None
     findings: tuple[ResearchFinding, ...] = ()
+    claimed: Mapping[str, float] = field(default_factory=dict)
+    executed: tuple[str, ...] = ()
 
 
 def required(subtask: Subtask) -> tuple[Run, ...]:
@@ -94,7 +98,14 @@ def concluded(task: Task, name: str, evaluated: Evaluated) -> ResearchResult:
     scores: dict[str, ScoreResult] = {}
     if not findings:
         scores, findings = _scores(task, name, evaluated)
-    result = ResearchResult(name, Verdict.FAILED, method=evaluated.own.method, decides=subtask.score)
+    result = ResearchResult(
+        name,
+        Verdict.FAILED,
+        method=evaluated.own.method,
+        decides=subtask.score,
+        claimed=dict(evaluated.claimed),
+        executed=evaluated.executed,
+    )
     if findings:
         return replace(result, cause=_cause(findings), reason=_listed(findings), findings=findings)
     deciding = scores[subtask.score]

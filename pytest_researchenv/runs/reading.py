@@ -19,6 +19,7 @@ from pytest_researchenv._records import what_is_wrong
 from pytest_researchenv.errors import InfrastructureError
 from pytest_researchenv.manifest import Manifest
 from pytest_researchenv.model import AttemptStart, Audit, Environment, Examination, Tier, TierResult, judged_named
+from pytest_researchenv.research.inspection import Inspection
 from pytest_researchenv.research.result import ResearchResult
 from pytest_researchenv.runs.folders import RESEARCH, RESULT, AttemptFolder, attempt_folders
 from pytest_researchenv.runs.values import AttemptRecord, Damage, Run, Subject
@@ -34,6 +35,7 @@ _RESULT = TypeAdapter(TierResult)
 _AUDIT = TypeAdapter(Audit)
 _RESEARCH = TypeAdapter(ResearchResult)
 _MANIFEST = TypeAdapter(Manifest)
+_INSPECTION = TypeAdapter(Inspection)
 
 
 def read_runs(results: Path, names: Iterable[str]) -> tuple[Run, ...]:
@@ -91,7 +93,14 @@ def read_attempt(attempt: AttemptFolder) -> AttemptRecord:
             result = audit.result if audit else None
         if result:
             results[subject] = result
-    research = {subtask: files.read(name, _RESEARCH) for subtask, name in _newest_research(names).items()}
+    research: dict[str, ResearchResult] = {}
+    inspections: dict[str, Inspection] = {}
+    for subtask, name in _newest_research(names).items():
+        if found := files.read(name, _RESEARCH):
+            research[subtask] = found
+        inspection = name.replace("research-", "inspection-", 1)
+        if inspection in names and (said := files.read(inspection, _INSPECTION)):
+            inspections[subtask] = said
     start = files.read("attempt.json", _START) if "attempt.json" in names else None
     return AttemptRecord(
         key=attempt.key,
@@ -102,8 +111,9 @@ def read_attempt(attempt: AttemptFolder) -> AttemptRecord:
         results=results,
         audit=audit,
         times={subject: times for subject, (_, times) in newest.items()},
+        research=research,
+        inspections=inspections,
         damage=tuple(files.damage),
-        research={subtask: result for subtask, result in research.items() if result},
         trial=start.trial if start else 1,
     )
 
