@@ -37,7 +37,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar, cast, final
+from typing import TypeVar, cast, final, overload
 
 from filelock import FileLock
 from pydantic import TypeAdapter, ValidationError
@@ -219,6 +219,12 @@ class Attempt:
         """Every integrity audit, oldest first."""
         paths = sorted(self.folder.glob(f"{Examination.INTEGRITY}-[0-9]*.json"), key=_number)
         return [_require(path, _AUDIT) for path in paths]
+
+    @overload
+    def judged(self, subject: Tier | Examination) -> list[TierResult]: ...
+
+    @overload
+    def judged(self, subject: str) -> list[TierResult] | list[ResearchResult]: ...
 
     def judged(self, subject: Tier | Examination | str) -> list[TierResult] | list[ResearchResult]:
         """Every result of a tier, of the audit, or of a sub-task, oldest first."""
