@@ -66,11 +66,13 @@ class Evaluated:
         own: what was handed in.
         baseline: the best baseline, where it was run beside on the same data.
         findings: for what the results do not count.
+        interpreter: the volume with the interpreter that ran the evaluation and the baselines.
     """
 
     own: Measured = field(default_factory=Measured)
     baseline: Measured | None = None
     findings: tuple[ResearchFinding, ...] = ()
+    interpreter: str = ""
 
 
 def required(subtask: Subtask) -> tuple[Run, ...]:
@@ -94,7 +96,13 @@ def concluded(task: Task, name: str, evaluated: Evaluated) -> ResearchResult:
     scores: dict[str, ScoreResult] = {}
     if not findings:
         scores, findings = _scores(task, name, evaluated)
-    result = ResearchResult(name, Verdict.FAILED, method=evaluated.own.method, decides=subtask.score)
+    result = ResearchResult(
+        name,
+        Verdict.FAILED,
+        method=evaluated.own.method,
+        decides=subtask.score,
+        interpreter=evaluated.interpreter,
+    )
     if findings:
         return replace(result, cause=_cause(findings), reason=_listed(findings), findings=findings)
     deciding = scores[subtask.score]
