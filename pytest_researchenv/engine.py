@@ -16,7 +16,7 @@ from pytest_researchenv.leases.sharing import ALONE, Sharing
 from pytest_researchenv.sandbox.protocol import ContainerSpec, Mount, Sandbox
 
 
-__all__ = ["Engine", "require_working"]
+__all__ = ["Engine", "in_words", "require_working"]
 
 
 def _no_volumes(name: str, digest: str, path: Path) -> Mount:
@@ -70,6 +70,9 @@ class Engine:
         builders: folder in which those who build in it tell one another what room they need; None for nobody.
         orphans: names of frozen images that dead processes of this host made, each with its labels.
         version: name and version of the engine.
+        id: what tells the engine from all others.
+        name: the Docker context by which the user chose it; empty where it is the usual one.
+        pooled: whether it is one of several that the session works with.
         close: lets go of the connection.
     """
 
@@ -93,7 +96,15 @@ class Engine:
     builders: Path | None = None
     orphans: Callable[[], Iterable[tuple[str, Mapping[str, str]]]] = tuple
     version: str = ""
+    id: str = ""
+    name: str = ""
+    pooled: bool = False
     close: Callable[[], object] = lambda: None
+
+
+def in_words(engine: str, name: str) -> str:
+    """Say which container engine is meant, by its id and the user's name for it, if any."""
+    return f"{name!r} ({engine})" if name else engine
 
 
 def require_working(engine: Engine) -> None:

@@ -22,9 +22,10 @@ from pytest_researchenv.detached.stages import Continuation, continuation_of
 from pytest_researchenv.disk.need import predicted
 from pytest_researchenv.disk.room import LEAST_BYTES
 from pytest_researchenv.disk.space import Space
-from pytest_researchenv.engine import Engine
+from pytest_researchenv.engine import Engine, in_words
 from pytest_researchenv.errors import (
     ConfigurationError,
+    ElsewhereError,
     InfrastructureError,
     ProviderError,
     ResearchEnvError,
@@ -294,6 +295,16 @@ class Environments:
         # What was judged of it stands in a run that is continued; otherwise it is built anew.
         return self._settings.continued or not attempt.evicted
 
+    def pinned(self, agent_name: str, repository: Repository, *, trial: int = 1) -> Environment | None:
+        """Return the environment that would be reused, if it fits; needs no container engine.
+
+        Raises:
+            StoreError: its record cannot be read.
+        """
+        attempt = self._current(agent_name, repository, trial)
+        ours = attempt is not None and attempt.session == self._settings.session
+        return attempt.environment() if attempt and (ours or not self._settings.rebuild) else None
+
     def stored(
         self, agent_name: str, repository: Repository, subject: Tier | Examination | str, *, trial: int = 1
     ) -> Verdict | None:
@@ -377,8 +388,19 @@ class Environments:
             return None
         if stale := self._stale(environment, agent, repository):
             raise StaleEnvironmentError(stale)
-        if self._engine().sandbox.image_exists(environment.image):
+        engine = self._engine()
+        if engine.sandbox.image_exists(environment.image):
             return environment
+        elsewhere = bool(environment.engine) and environment.engine != engine.id
+        if elsewhere and (engine.pooled or not agent.free):
+            there = in_words(environment.engine, environment.engine_name)
+            raise ElsewhereError(
+                f"{attempt.key} is in the container engine {there}, and {in_words(engine.id, engine.name)} was asked: "
+                "name the other with --researchenv-docker, bring it here by `researchenv export environment`, or build "
+                "it again with --researchenv-rebuild",
+                engine=environment.engine,
+                name=environment.engine_name,
+            )
         eviction = attempt.eviction()
         how = f"was removed by --researchenv-keep={eviction.policy} at {eviction.at}" if eviction else "is gone"
         if agent.free:

@@ -13,6 +13,7 @@ __all__ = [
     "ConfigurationError",
     "DaemonUnavailableError",
     "DevicesUnavailableError",
+    "ElsewhereError",
     "ImageError",
     "InfrastructureError",
     "LeaseError",
@@ -50,6 +51,20 @@ class InfrastructureError(ResearchEnvError, RuntimeError):
 
 class DaemonUnavailableError(InfrastructureError, ConnectionError):
     """No container engine answers; the message lists what was tried."""
+
+
+class ElsewhereError(InfrastructureError):
+    """An environment is in another container engine than the one that was asked.
+
+    Attributes:
+        engine: the other's id.
+        name: the Docker context by which the user chose it; empty where it was the usual one of some host.
+    """
+
+    def __init__(self, message: str, *, engine: str, name: str) -> None:
+        super().__init__(message)
+        self.engine = engine
+        self.name = name
 
 
 class SandboxError(InfrastructureError):

@@ -119,6 +119,12 @@ def add_options(parser: pytest.Parser) -> None:
         metavar="HOST",
         help="host that agents may reach beside the usual ones, where the network is an allowlist; may be repeated",
     )
+    group.addoption(
+        "--researchenv-docker",
+        action="append",
+        metavar="CONTEXT",
+        help="Docker context of a container engine to work with, instead of the usual one; may be repeated",
+    )
     group.addoption("--researchenv-run", metavar="NAME", help="continue this run: do only what is missing in it")
     group.addoption(
         "--researchenv-rerun",
@@ -152,6 +158,9 @@ def add_options(parser: pytest.Parser) -> None:
         parser.addini(f"researchenv_{name}", text, default=None)
     parser.addini("researchenv_agent", "agents whose environments are built and judged", type="args", default=[])
     parser.addini("researchenv_agents", "TOML files with profiles of agents", type="paths", default=[])
+    parser.addini(
+        "researchenv_docker", "Docker contexts of the container engines to work with", type="args", default=[]
+    )
     parser.addini("researchenv_allow", "hosts that agents may reach beside the usual ones", type="args", default=[])
 
 

@@ -22,6 +22,7 @@ from pytest_researchenv.cases import (
     research_case_of,
     tiers_of,
 )
+from pytest_researchenv.contexts import engines_option
 from pytest_researchenv.detached.telling import StillAtWork
 from pytest_researchenv.errors import ConfigurationError, InfrastructureError, ResearchEnvError, SuiteError
 from pytest_researchenv.fixtures import (
@@ -47,6 +48,7 @@ from pytest_researchenv.model import Cause, Eviction, Examination, Repository, T
 from pytest_researchenv.report.properties import OURS
 from pytest_researchenv.report.summary import Summary
 from pytest_researchenv.terminating import Terminating
+from pytest_researchenv.testids import research_in
 from pytest_researchenv.xdist import XdistHooks, note_distribution, session_of_worker, stop_with_usage_error
 
 
@@ -91,6 +93,10 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, int, int]:
 def pytest_configure(config: pytest.Config) -> None:
     """Check the options, and add the chosen suites to what is collected."""
     options.check_options(config)
+    if engines_option(config) and options.keep_option(config).evicts:
+        raise pytest.UsageError(
+            "--researchenv-keep removes images from one container engine: leave it out with --researchenv-docker"
+        )
     session = session_of_worker(config)
     # Its beginning makes records of later sessions stand after those of earlier ones.
     config.stash[SESSION] = session or f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:12]}"
@@ -135,6 +141,7 @@ def _evicting(config: pytest.Config) -> Evicting:
         run=options.path_option(config, "results") / (options.run_option(config) or "default"),
         session=config.stash[SESSION],
         evict=partial(_evict, config),
+        is_research=research_in(config.rootpath),
     )
 
 

@@ -118,6 +118,8 @@ def provision(
         devices=worked.devices,
         refused=worked.refused,
         notes=worked.notes,
+        engine=engine.id,
+        engine_name=engine.name,
     )
     return attempt.save_environment(environment)
 

@@ -21,8 +21,8 @@ from pytest_researchenv.model import Eviction, Verdict
 from pytest_researchenv.recording.activity import activity_files
 from pytest_researchenv.recording.entry import Entry, Finishing, Outcome
 from pytest_researchenv.report.properties import PREFIX
+from pytest_researchenv.testids import environment_of
 from pytest_researchenv.watching.processes import Life, WatchedProcess
-from pytest_researchenv.xdist import environment_of
 
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ class Evicting:
         run: the run's folder.
         session: id of this session.
         evict: removes the image of agent, repository and attempt; None where there was none.
+        is_research: says of a test whether it judges a sub-task: a task's environment is judged by several.
     """
 
     def __init__(
@@ -73,9 +74,11 @@ class Evicting:
         run: Path,
         session: str,
         evict: Callable[[str, str, int], Eviction | None],
+        is_research: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._keep = keep
-        self._prefixes = tuple(f"{agent}-" for agent in agents)
+        self._agents = tuple(agents)
+        self._is_research = is_research
         self._run = run
         self._session = session
         self._evict = evict
@@ -106,7 +109,7 @@ class Evicting:
     def _group_of(self, nodeid: str) -> str:
         # xdist's own grouping puts a name behind the id.
         plain, _, _ = nodeid.rpartition("]@")
-        return environment_of(f"{plain}]" if plain else nodeid, self._prefixes)
+        return environment_of(f"{plain}]" if plain else nodeid, self._agents, is_research=self._is_research)
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.gateway.opening import Gateways
 from pytest_researchenv.hardware import CPU_ONLY, Accelerator, Hardware
-from pytest_researchenv.leases.choice import SharingSettings
+from pytest_researchenv.leases.choice import AUTO, SharingSettings, allotted
 from pytest_researchenv.leases.sharing import ALONE, Sharing, line_folder, shared
+from pytest_researchenv.pool import Host
 from pytest_researchenv.sandbox._engine import engine_version
 from pytest_researchenv.sandbox._stream import engine_call
 from pytest_researchenv.sandbox.agenttools import ensure_agent_tool
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 
-__all__ = ["CUDA_IMAGE", "docker_engine", "judging_engine"]
+__all__ = ["CUDA_IMAGE", "docker_engine", "host_of", "judging_engine"]
 
 #: Where agents start on CUDA, unless the user chose: the published benchmark's target (arXiv 2603.06739).
 CUDA_IMAGE = "nvidia/cuda:12.4.1-devel-ubuntu22.04"
@@ -53,6 +55,7 @@ def docker_engine(
     accelerator: str,
     say: Callable[[str], None],
     sharing: SharingSettings | None = None,
+    context: str = "",
 ) -> Engine:
     """Connect to Docker and make ready what is missing.
 
@@ -62,13 +65,14 @@ def docker_engine(
         accelerator: `auto` (devices where the driver answers, else the CPU), `cuda` or `cpu`.
         say: called with what takes a while.
         sharing: which devices may be used, and how they are shared with other runs; None: all, as usual.
+        context: the Docker context of one engine of several; empty for the only one.
 
     Raises:
         ConfigurationError: a device was named that is not there.
         DaemonUnavailableError: no container engine answers.
         ImageError: the base image or the tool volume could not be made.
     """
-    client = connect()
+    client = connect(context)
     owner = Owner.current(run)
     reap(client, everything=False, owner=owner)
     sandbox = DockerSandbox(client, owner)
@@ -93,6 +97,9 @@ def docker_engine(
         scripts=partial(ensure_scripts, client, owner=owner, image=base.image, say=say),
         interpreter=partial(ensure_interpreter, client, owner=owner, say=say),
         version=engine_version(client),
+        id=_name(client, told),
+        name=context,
+        pooled=bool(context),
         gateway=Gateways(client, sandbox, owner, host, say),
         hardware=hardware,
         sharing=shares,
@@ -156,7 +163,7 @@ def _hardware(
         owner=owner,
         engine=_name(client, told),
         slots=settings.number_of_slots(processors=int(told.get("NCPU", 1)), memory_bytes=int(told.get("MemTotal", 0))),
-        variable=os.environ.get("CUDA_VISIBLE_DEVICES") if local else None,
+        variable=allotted(os.environ) if local else None,
         occupied=partial(occupied, sandbox, image),
     )
     return _as_asked(hardware, accelerator), sharing
@@ -183,3 +190,20 @@ def _builders(line: Path) -> Path:
 def _as_asked(found: Hardware, accelerator: str) -> Hardware:
     # Devices that were asked for and are not there are a reason to skip, not to emulate.
     return replace(found, accelerator=Accelerator.CUDA) if accelerator == Accelerator.CUDA else found
+
+
+def host_of(context: str, sharing: SharingSettings) -> Host:
+    """Ask an engine what it is, and how much work its host can do at once; nothing is made there.
+
+    Args:
+        context: its Docker context.
+        sharing: how many slots it has, where the user said so.
+
+    Raises:
+        DaemonUnavailableError: it does not answer.
+    """
+    settings = sharing if sharing.slots else replace(sharing, slots=AUTO)
+    with closing(connect(context)) as client, engine_call("ask how large its host is"):
+        told = client.info()
+    slots = settings.number_of_slots(processors=int(told.get("NCPU", 1)), memory_bytes=int(told.get("MemTotal", 0)))
+    return Host(str(told.get("ID") or client.api.base_url), slots)
