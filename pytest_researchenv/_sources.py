@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import ClassVar
 
 
-__all__ = ["STRICT", "GitSource", "PathSource", "PypiSource", "Source"]
+__all__ = ["STRICT", "Cut", "GitSource", "PathSource", "PrunedSource", "PypiSource", "Source"]
 
 #: Keys of a TOML or JSON object that its dataclass does not have are errors.
 STRICT = {"extra": "forbid"}
@@ -79,6 +80,45 @@ class PathSource:
     __pydantic_config__: ClassVar = STRICT
 
     path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What is taken out of a tree.
+
+    Attributes:
+        path: file or folder, relative to the tree, `/` between.
+        parts: names of definitions in it, as `function` or `Class.method`, where the rest of the file stays.
+        secret: whether it holds what may not be found: then nothing that stays may name it.
+    """
+
+    path: str
+    parts: tuple[str, ...] = ()
+    secret: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PrunedSource(GitSource):
+    """A folder of a commit, without what its readers may not see; no key of a `repo.toml` says so.
+
+    Attributes:
+        folder: the folder in the commit; empty for all of it.
+        cuts: what is taken out.
+        words: what no file that stays may hold, as a whole word in its own case.
+        phrases: likewise, in any case and anywhere.
+        rules: version of the rules by which it is done, so that a tree that was made by others is made again.
+    """
+
+    folder: str = ""
+    cuts: tuple[Cut, ...] = ()
+    words: tuple[str, ...] = ()
+    phrases: tuple[str, ...] = ()
+    rules: int = 1
+
+    def __str__(self) -> str:
+        # Without what is withheld: it stands in records and messages.
+        digest = hashlib.sha256(repr(astuple(self)).encode()).hexdigest()[:32]
+        return f"PrunedSource(git={self.git!r}, commit={self.commit!r}, folder={self.folder!r}, digest={digest!r})"
 
 
 Source = GitSource | PypiSource | PathSource

@@ -13,7 +13,7 @@ from pytest_researchenv.engine import Engine
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.gateway.hosts import USUAL_HOSTS, hosts_in, own_address_problem
 from pytest_researchenv.gateway.prices import load_prices, price_of, unpriced
-from pytest_researchenv.gateway.protocol import Budget, GatewayRequest, ModelService, Price, Reach
+from pytest_researchenv.gateway.protocol import Blocking, Budget, GatewayRequest, ModelService, Price, Reach
 from pytest_researchenv.integrity.canaries import OWN_NAMES, canaries_of
 from pytest_researchenv.model import Repository
 from pytest_researchenv.secrets import Found, Secret, look_for_secret
@@ -106,6 +106,7 @@ class Access:
         lifetime_s: float | None = None,
         labels: Mapping[str, str],
         repository: Repository | None = None,
+        blocking: Blocking | None = None,
     ) -> GatewayRequest | None:
         """Return what a gateway is to do for one attempt; None where none is needed.
 
@@ -116,6 +117,7 @@ class Access:
             lifetime_s: after so many seconds nothing may be asked any more, whatever has become of us.
             labels: labels of all that is made for it.
             repository: what the attempt is at: answers with its suite's canary do not come in, as those with ours.
+            blocking: what may not be reached, on whatever host; None for nothing.
 
         Raises:
             ConfigurationError: see `problem`.
@@ -135,6 +137,7 @@ class Access:
             reach=needs.reach,
             allow=hosts,
             deny=OWN_NAMES,
+            blocking=blocking,
             canaries=tuple(canaries_of(repository)),
             on_host=needs.on_host,
             lifetime_s=lifetime_s,

@@ -20,6 +20,7 @@ exit codes:
   0  done, and nothing is wrong
   1  a problem was found, or the command could not do its work; what is wrong stands on stderr, or in what it prints
   2  a wrong call: no such command, option or value
+  130  interrupted by Ctrl-C
   Where they run something else, `shell` ends with its exit code, and `rerun` with that of pytest.
 """
 
@@ -255,6 +256,28 @@ COMMANDS: Mapping[str, Command] = {
         (
             Example("researchenv reap", "containers, networks and volumes that nothing can be using", engine=True),
             Example("researchenv reap --all", "also frozen images, base images and tool volumes", engine=True),
+        ),
+    ),
+    "stop": Command(
+        "pytest_researchenv.detached.command:add_commands",
+        "end the work of research runs that go on by themselves; what is there then is frozen and counts",
+        (
+            Example("researchenv stop default --dry-run", "what is at work, and for how long"),
+            Example("researchenv stop default --agent codex --wait", "end one agent's, and wait until it is frozen"),
+            Example(
+                "researchenv stop researchenv-results/default/codex/quickstart/kvpress/attempt-001",
+                "end one",
+            ),
+        ),
+    ),
+    "restore": Command(
+        "pytest_researchenv.detached.command:add_commands",
+        "restore the folder of a research run from what was archived while its agent worked",
+        (
+            Example(
+                "researchenv restore researchenv-results/default/codex/quickstart/kvpress/attempt-001 restored",
+                "as it was when it was archived last",
+            ),
         ),
     ),
     "shell": Command(

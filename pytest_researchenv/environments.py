@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import logging
+import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import UTC, datetime
 from functools import lru_cache
-from typing import final
+from typing import Protocol, final
 
-from pytest_researchenv.access import Access, shown
-from pytest_researchenv.agents.prompt import prompt_digest, render_prompt
+from pytest_researchenv.access import Access
 from pytest_researchenv.agents.protocol import Agent, Needs
-from pytest_researchenv.agentwork import Order
+from pytest_researchenv.archiving.index import newest_index
+from pytest_researchenv.assignment import assignment_of
 from pytest_researchenv.breaker import CircuitBreaker
+from pytest_researchenv.detached.following import follow
+from pytest_researchenv.detached.record import going_on, keeper_of, work_of
+from pytest_researchenv.detached.stages import Continuation, continuation_of
+from pytest_researchenv.disk.need import predicted
+from pytest_researchenv.disk.room import LEAST_BYTES
+from pytest_researchenv.disk.space import Space
 from pytest_researchenv.engine import Engine, in_words
 from pytest_researchenv.errors import (
+    ConfigurationError,
     ElsewhereError,
     InfrastructureError,
     ProviderError,
@@ -23,31 +32,35 @@ from pytest_researchenv.errors import (
     StaleEnvironmentError,
     StoreError,
 )
-from pytest_researchenv.gateway.protocol import Ledger
-from pytest_researchenv.hardware import Hardware
+from pytest_researchenv.frozen import evict, sweep
+from pytest_researchenv.gateway.protocol import Gateway, Ledger, ModelService
 from pytest_researchenv.leases.desk import holds_nothing
-from pytest_researchenv.model import Environment, EnvironmentKey, Examination, Repository, Tier, Verdict
+from pytest_researchenv.model import Environment, EnvironmentKey, Eviction, Examination, Repository, Tier, Verdict
+from pytest_researchenv.ordering import Orders
 from pytest_researchenv.probes.protocol import Tree
 from pytest_researchenv.progress import Teller
 from pytest_researchenv.provision import provision
 from pytest_researchenv.redaction import Redactor, secrets_in
 from pytest_researchenv.secrets import Secret
-from pytest_researchenv.settings import DEFAULT_TIMEOUT_S, Settings
-from pytest_researchenv.source import fetch, identity
+from pytest_researchenv.settings import Extension, Settings
+from pytest_researchenv.source import fetch
 from pytest_researchenv.spending import Allowance, Spending
 from pytest_researchenv.store import Attempt, Store
 
 
-__all__ = ["Environments"]
+__all__ = ["Environments", "Starting"]
 
 _log = logging.getLogger(__name__)
 
-#: How long a gateway may be at work beside its agent's wall time, in seconds: what is made ready while it runs can
-#: take long, and it must come to an end when this process was killed.
-_GRACE_S = 1800.0
-
 #: How long what is done around an agent's work may take, in seconds: starting, freezing.
 _AROUND_S = 3600.0
+
+
+class Starting(Protocol):
+    """Starts a process that looks after an attempt."""
+
+    def __call__(self, agent: str, repository: Repository, attempt: Attempt) -> subprocess.Popen[bytes]:
+        """Start it."""
 
 
 @final
@@ -55,14 +68,24 @@ class Environments:
     """Builds each environment once, and uses it until what shaped it changes."""
 
     def __init__(
-        self, settings: Settings, *, engine: Callable[[], Engine], agents: Callable[[str], Agent], say: Teller
+        self,
+        settings: Settings,
+        *,
+        engine: Callable[[], Engine],
+        agents: Callable[[str], Agent],
+        say: Teller,
+        start: Starting | None = None,
     ) -> None:
         self._settings = settings
         self._open = engine
         self._find_agent = agents
         self._say = say
+        #: Starts a process of its own for what outlives the session; None: this process does all itself.
+        self._start = start
         self._access = Access(settings.agents)
+        self._orders = Orders(settings, self._access, self._engine)
         self._ready = False
+        self._space: Space | None = None
         self._differences: dict[EnvironmentKey, list[str]] = {}
         self._store = Store(settings.results, settings.run, redactor=lambda: self.redactor)
         self._breaker = CircuitBreaker(self._store.folder, settings.session)
@@ -108,9 +131,79 @@ class Environments:
         self._say("waiting for the environment's lock")
         with self._store.lock(agent_name, repository.key, trial=trial):
             attempt = self._current(agent_name, repository, trial)
-            if attempt is not None and (found := self._reusable(attempt, agent, repository, retry=retry)):
+            if attempt is None:
+                return self._built(agent, repository, trial)
+            self._await(attempt)
+            if self._goes_on(attempt):
+                return self._built(agent, repository, trial, goes_on=attempt.key.attempt)
+            if found := self._reusable(attempt, agent, repository, retry=retry):
                 return attempt, found
+            if undecided := self._undecided(attempt):
+                raise StaleEnvironmentError(undecided)
             return self._built(agent, repository, trial)
+
+    def build(self, attempt: Attempt, agent_name: str, repository: Repository) -> Environment:
+        """Let an agent work in an attempt that has begun, in this process, and record what comes of it.
+
+        Args:
+            attempt: the attempt.
+            agent_name: who works.
+            repository: what for.
+
+        Raises:
+            ResearchEnvError: it could not be done; this is recorded.
+        """
+        agent = self._find_agent(agent_name)
+        try:
+            inputs = self._orders.inputs(agent, repository)
+        except ResearchEnvError as error:
+            self._keep(attempt, str(error))
+            raise
+        return self._build(attempt, agent, repository, inputs)
+
+    def evicted(self, agent_name: str, repository: Repository, *, trial: int = 1) -> tuple[Attempt, Environment] | None:
+        """Return the environment of the newest attempt where it fits and its image was removed on purpose.
+
+        What was judged of it stands, although it cannot be judged again.
+
+        Raises:
+            StaleEnvironmentError: what shaped it has changed.
+        """
+        attempt = self._current(agent_name, repository, trial)
+        if attempt is None or self._settings.rebuild or not attempt.evicted:
+            return None
+        environment = attempt.environment()
+        if environment is None or self._engine().sandbox.image_exists(environment.image):
+            return None
+        if stale := self._stale(environment, self._find_agent(agent_name), repository):
+            raise StaleEnvironmentError(stale)
+        return attempt, environment
+
+    def evict(self, agent_name: str, repository: str, number: int) -> Eviction | None:
+        """Remove the frozen image of an attempt that was judged; None where there is none any more.
+
+        Args:
+            agent_name: whose it is.
+            repository: `Repository.key`.
+            number: the attempt's.
+
+        Raises:
+            InfrastructureError: it could not be removed, and stays.
+        """
+        attempt = self._store.attempt(agent_name, repository, number)
+        return evict(self._engine(), attempt, policy=self._settings.keep.words, session=self._settings.session)
+
+    def require_room(self, what: str) -> None:
+        """Make sure that the engine's disk is not full.
+
+        Raises:
+            NoRoomError: it is.
+        """
+        self._engine().disk.require(min(LEAST_BYTES, self._settings.disk_floor_bytes), what)
+
+    def disk_in_words(self) -> str:
+        """How much room the engine has; empty where it was not asked yet, or does not say."""
+        return self._engine().disk.in_words() if self._ready and self._engine().disk.glance() else ""
 
     def problem(self, agent_name: str, repository: Repository, *, trial: int = 1) -> str:
         """Say why the user has to decide something before work starts; empty when there is nothing.
@@ -122,8 +215,11 @@ class Environments:
         agent = self._find_agent(agent_name)
         attempt = self._current(agent_name, repository, trial)
         environment = attempt.environment() if attempt else None
+        if attempt and self._settings.rebuild and going_on(attempt):
+            return f"{attempt.key} is still at work: end it with `researchenv stop {attempt.folder}`, or wait for it"
         if environment is None or self._settings.rebuild:
-            return self._access.problem(agent.needs)
+            undecided = self._undecided(attempt) if attempt else ""
+            return undecided or self._access.problem(self._orders.needs(agent, repository))
         with self._say.at(agent_name, repository.slug):
             return self._stale(environment, agent, repository)
 
@@ -133,13 +229,53 @@ class Environments:
         anyway = (f"{environment.key} was judged although {', '.join(changed)} changed",) if changed else ()
         return (*self._access.warnings, *anyway)
 
-    def most_usd(self, agent_name: str) -> float | None:
+    def most_usd(self, agent_name: str, repository: Repository | None = None) -> float | None:
         """What building one environment can cost at most, in US dollars, tries again included; None for no limit."""
-        needs = self._find_agent(agent_name).needs
+        agent = self._find_agent(agent_name)
+        needs = self._orders.needs(agent, repository) if repository else agent.needs
         if needs.service is None:
             return 0.0
         limit = needs.budget.max_cost_usd
         return None if limit is None else limit * (1 + self._settings.agents.retries)
+
+    @contextmanager
+    def asking(self, needs: Needs, *, lifetime_s: float, labels: Mapping[str, str]) -> Iterator[Gateway]:
+        """Open a gateway for a question of our own; what it costs counts for the run as what agents spend does.
+
+        Args:
+            needs: the model, and what may be spent.
+            lifetime_s: after so many seconds nothing may be asked any more.
+            labels: labels of all that is made for it.
+
+        Raises:
+            ConfigurationError: the model's key is missing, or it has no price.
+            InfrastructureError: nothing may be spent any more, or the gateway does not start.
+        """
+        with self._allowance(needs) as money:
+            request = self._access.request(
+                needs, self._engine(), max_cost_usd=money.limit_usd, lifetime_s=lifetime_s, labels=labels
+            )
+            if request is None:
+                raise ConfigurationError("no model is named that could be asked")
+            ledger: Ledger | None = None
+            try:
+                with self._engine().gateway(request) as gateway:
+                    ledger = gateway.ledger
+                    yield gateway
+            finally:
+                # The last of what was used is told when the gateway closes.
+                money.spent_usd = ledger.charged_usd if ledger else 0.0
+
+    def service_of(self, agent_name: str) -> ModelService:
+        """Return the model of an agent's profile.
+
+        Raises:
+            ConfigurationError: it has none.
+        """
+        service = self._find_agent(agent_name).needs.service
+        if service is None:
+            raise ConfigurationError(f"{agent_name} has no model: name an agent that has one (`researchenv agents`)")
+        return service
 
     @property
     def spent_usd(self) -> float:
@@ -154,7 +290,10 @@ class Environments:
     def exists(self, agent_name: str, repository: Repository, *, trial: int = 1) -> bool:
         """Whether an environment would be reused, if it fits; needs no container engine."""
         attempt = self._current(agent_name, repository, trial)
-        return attempt is not None and attempt.finished and not self._settings.rebuild
+        if attempt is None or not attempt.finished or self._settings.rebuild:
+            return False
+        # What was judged of it stands in a run that is continued; otherwise it is built anew.
+        return self._settings.continued or not attempt.evicted
 
     def pinned(self, agent_name: str, repository: Repository, *, trial: int = 1) -> Environment | None:
         """Return the environment that would be reused, if it fits; needs no container engine.
@@ -167,9 +306,15 @@ class Environments:
         return attempt.environment() if attempt and (ours or not self._settings.rebuild) else None
 
     def stored(
-        self, agent_name: str, repository: Repository, subject: Tier | Examination, *, trial: int = 1
+        self, agent_name: str, repository: Repository, subject: Tier | Examination | str, *, trial: int = 1
     ) -> Verdict | None:
         """Return the newest verdict of earlier sessions: an error where nothing could be built, None where none is.
+
+        Args:
+            agent_name: who builds.
+            repository: what for.
+            subject: what was judged: a tier, the audit, or the id of a research task's sub-task.
+            trial: which of the attempts that were asked for.
 
         Raises:
             StoreError: a record cannot be read.
@@ -190,7 +335,9 @@ class Environments:
 
     def _engine(self) -> Engine:
         engine = self._open()
-        self._ready = True
+        if not self._ready:
+            self._ready = True
+            sweep(engine, self._settings.results)
         return engine
 
     def _current(self, agent_name: str, repository: Repository, trial: int) -> Attempt | None:
@@ -199,6 +346,38 @@ class Environments:
         attempts = [one for one, start in starts if start.trial == trial]
         ours = [one for one, start in starts if start.trial == trial and start.session == self._settings.session]
         return next(reversed(ours or attempts), None)
+
+    def _await(self, attempt: Attempt) -> None:
+        """Wait for an attempt that a process of its own looks after, from whatever session; one that died is recorded.
+
+        Raises:
+            InfrastructureError: it came to nothing.
+        """
+        if attempt.finished or attempt.error() or keeper_of(attempt.folder) is None:
+            return
+        self._follow(attempt)
+
+    def _follow(self, attempt: Attempt, process: subprocess.Popen[bytes] | None = None) -> Environment:
+        return follow(
+            attempt,
+            say=self._say,
+            process=process,
+            stop_with=self._settings.stop_detached,
+            gone=lambda message: f"{message}. {_what_now(attempt)}",
+        )
+
+    def _goes_on(self, attempt: Attempt) -> bool:
+        """Whether the user wants an attempt of an earlier session to go on, as its next stage."""
+        wanted = self._settings.extension is not None and attempt.session != self._settings.session
+        return wanted and work_of(attempt.folder) is not None
+
+    def _undecided(self, attempt: Attempt) -> str:
+        """Say what the user has to decide where work was archived and not frozen; empty where nothing is to be."""
+        if attempt.finished or self._settings.rebuild or self._settings.extension is not None:
+            return ""
+        if not attempt.error() or newest_index(attempt.folder) is None:
+            return ""
+        return f"{attempt.key} ended in an error: {attempt.error()}\n{_what_now(attempt)}"
 
     def _reusable(self, attempt: Attempt, agent: Agent, repository: Repository, *, retry: bool) -> Environment | None:
         ours = attempt.session == self._settings.session
@@ -222,18 +401,20 @@ class Environments:
                 engine=environment.engine,
                 name=environment.engine_name,
             )
+        eviction = attempt.eviction()
+        how = f"was removed by --researchenv-keep={eviction.policy} at {eviction.at}" if eviction else "is gone"
         if agent.free:
-            _log.warning("the frozen image of %s is gone: building it again", attempt.key)
+            _log.warning("the frozen image of %s %s: building it again", attempt.key, how)
             return None
         raise InfrastructureError(
-            f"the frozen image of {attempt.key} is gone ({environment.image}); "
-            "build it again with --researchenv-rebuild"
+            f"the frozen image of {attempt.key} {how} ({environment.image}); build it again with "
+            "--researchenv-rebuild, or import it where it was exported (`researchenv import`)"
         )
 
     def _stale(self, environment: Environment, agent: Agent, repository: Repository) -> str:
         if self._settings.rebuild:
             return ""
-        then, now = environment.inputs, self._inputs(agent, repository)
+        then, now = environment.inputs, self._orders.inputs(agent, repository)
         changed = [name for name in sorted(then.keys() | now.keys()) if then.get(name) != now.get(name)]
         if not changed:
             return ""
@@ -245,18 +426,25 @@ class Environments:
         lines.append("build it again with --researchenv-rebuild, or judge it as it is with --researchenv-reuse-anyway")
         return "\n".join(lines)
 
-    def _built(self, agent: Agent, repository: Repository, trial: int) -> tuple[Attempt, Environment]:
+    def _built(
+        self, agent: Agent, repository: Repository, trial: int, *, goes_on: int = 0
+    ) -> tuple[Attempt, Environment]:
         """Build, and again in a new attempt where the provider's trouble may be over by then."""
-        inputs = self._inputs(agent, repository)
+        inputs = self._orders.inputs(agent, repository)
         service = agent.needs.service
         retries = self._settings.agents.retries
         for number in range(retries + 1):
             if service:
                 self._breaker.check(service)
-            attempt = self._store.begin(agent.name, repository.key, self._settings.session, trial=trial)
+            session = self._settings.session
+            attempt = self._store.begin(agent.name, repository.key, session, trial=trial, goes_on=goes_on)
             try:
+                if self._start is not None and assignment_of(repository).detached:
+                    return attempt, self._follow(attempt, self._start(agent.name, repository, attempt))
                 return attempt, self._build(attempt, agent, repository, inputs)
             except ProviderError as error:
+                # What was archived of hours of work is not done again.
+                goes_on = attempt.key.attempt if newest_index(attempt.folder) else goes_on
                 if number == retries or self.stopped(agent.name):
                     raise
                 delay = self._settings.agents.retry_delay_s * 2**number
@@ -268,19 +456,24 @@ class Environments:
         _log.info("building %s", attempt.key)
         self._say("fetching the source")
         try:
-            with self._allowance(agent.needs) as money:
+            continuation = self._continuation(attempt)
+            needs = self._orders.needs(agent, repository, continuation)
+            with self._room(attempt, agent, repository), self._allowance(needs) as money:
 
                 def settle(ledger: Ledger) -> None:
                     money.spent_usd = ledger.charged_usd
 
                 environment = provision(
                     self._engine(),
-                    self._order(attempt, agent, repository, max_cost_usd=money.limit_usd),
+                    self._orders.order(
+                        attempt, agent, repository, max_cost_usd=money.limit_usd, continuation=continuation
+                    ),
                     attempt=attempt,
                     tree=self.tree(repository),
                     inputs=inputs,
                     settle=settle,
                     say=self._say,
+                    continuation=continuation,
                 )
         except ResearchEnvError as error:
             self._keep(attempt, str(error))
@@ -296,6 +489,25 @@ class Environments:
             self._breaker.answered(agent.needs.service)
         return environment
 
+    def _continuation(self, attempt: Attempt) -> Continuation | None:
+        """From where an attempt goes on; None where it begins."""
+        start = attempt.start
+        if not start.goes_on:
+            return None
+        before = self._store.attempt(attempt.key.agent, attempt.key.repository, start.goes_on)
+        # What the user adds is added once: where a stage of this session is tried again, it has it already.
+        extension = self._settings.extension if before.session != self._settings.session else None
+        return continuation_of(self._store, attempt, extension or Extension(0.0))
+
+    def _room(self, attempt: Attempt, agent: Agent, repository: Repository) -> AbstractContextManager[None]:
+        """Set room aside on the engine's disk, as much as earlier attempts took."""
+        engine = self._engine()
+        if self._space is None:
+            floor = self._settings.disk_floor_bytes
+            self._space = Space(engine.disk, engine.builders, floor, evicting=self._settings.keep.evicts)
+        need = predicted(self._settings.results, agent.name, repository.key)
+        return self._space.set_aside(need, f"building {attempt.key}", say=self._say)
+
     def _keep(self, attempt: Attempt, message: str) -> None:
         """Record an error; where that cannot be done, the first cause is still what is told."""
         try:
@@ -307,73 +519,21 @@ class Environments:
         """Set money aside; agents without a model need none, and wait for none."""
         if needs.service is None:
             return nullcontext(Allowance(None))
-        most_s = self._timeout_s(needs) + _AROUND_S
+        most_s = (needs.timeout_s or 0.0) + _AROUND_S
         return self._spending.allowance(needs.budget.max_cost_usd, most_s=most_s, say=self._say)
 
-    def _order(self, attempt: Attempt, agent: Agent, repository: Repository, *, max_cost_usd: float | None) -> Order:
-        needs = self._access.needs(agent.needs)
-        return Order(
-            agent=agent,
-            needs=needs,
-            repository=repository,
-            timeout_s=self._timeout_s(needs),
-            limits=self._settings.agent_limits,
-            devices=len(self._offered().devices),
-            prompt=self._prompt(needs, repository) if needs.prompted else "",
-            run_limited=max_cost_usd is not None and max_cost_usd != needs.budget.max_cost_usd,
-            gateway=self._access.request(
-                needs,
-                self._engine(),
-                max_cost_usd=max_cost_usd,
-                lifetime_s=self._timeout_s(needs) + _GRACE_S,
-                labels={"researchenv.attempt": str(attempt.key)},
-                repository=repository,
-            ),
-        )
 
-    def _prompt(self, needs: Needs, repository: Repository) -> str:
-        hardware = self._offered()
-        return render_prompt(
-            repository,
-            template=self._settings.agents.prompt,
-            reach=needs.reach,
-            devices=len(hardware.uuids),
-            accelerator=", ".join(dict.fromkeys(device.name for device in hardware.devices)),
-            timeout_s=self._timeout_s(needs),
-        )
-
-    def _offered(self) -> Hardware:
-        """The hardware with so many devices as an agent is given."""
-        hardware, most = self._engine().hardware, self._settings.agent_gpus
-        return hardware if most is None else hardware.first(most)
-
-    def _timeout_s(self, needs: Needs) -> float:
-        return self._settings.agent_timeout_s or needs.timeout_s or DEFAULT_TIMEOUT_S
-
-    def _inputs(self, agent: Agent, repository: Repository) -> Mapping[str, str]:
-        limits = self._settings.agent_limits
-        needs = self._access.needs(agent.needs)
-        return {
-            "source": identity(repository, cache=self._settings.cache),
-            "image": self._engine().base_key,
-            "agent_timeout_s": f"{self._timeout_s(needs):g}",
-            "agent_memory_bytes": str(limits.memory_bytes),
-            "agent_cpus": f"{limits.cpus:g}" if limits.cpus else "all",
-            **({} if self._settings.agent_gpus is None else {"agent_gpus": str(self._settings.agent_gpus)}),
-            **(self._told(needs, repository) if needs.prompted else {}),
-            **agent.inputs(repository),
-        }
-
-    def _told(self, needs: Needs, repository: Repository) -> Mapping[str, str]:
-        """What else shapes the work of an agent that is told in words what to do."""
-        service = needs.service
-        asked = {"model": " ".join((service.api, service.endpoint, *service.models))} if service else {}
-        return {
-            **asked,
-            "prompt": prompt_digest(self._prompt(needs, repository))[:16],
-            "network": " ".join((needs.reach, *sorted(needs.allow))),
-            "budget": shown(needs.budget),
-        }
+def _what_now(attempt: Attempt) -> str:
+    """What can be done about an attempt whose work was not frozen."""
+    index = newest_index(attempt.folder)
+    if index is None:
+        return "Nothing of its work was archived: begin anew"
+    at = datetime.fromtimestamp(index.began, UTC).isoformat(timespec="seconds")
+    return (
+        f"Its folder was archived last at {at}: go on from there with --researchenv-run={attempt.key.run} "
+        "--researchenv-extend=0, which gives what is left of its budget and nothing more, or begin anew with "
+        "--researchenv-rebuild"
+    )
 
 
 @lru_cache(maxsize=8)

@@ -17,6 +17,7 @@ __all__ = [
     "ImageError",
     "InfrastructureError",
     "LeaseError",
+    "NoRoomError",
     "ProviderError",
     "ResearchEnvError",
     "SandboxError",
@@ -80,6 +81,10 @@ class DevicesUnavailableError(SandboxError):
 
 class LeaseError(InfrastructureError):
     """A device, or a place to work, could not be had, or the line of those who wait for one cannot be used."""
+
+
+class NoRoomError(InfrastructureError, OSError):
+    """A disk is too full for work to begin, or to go on; the message says the numbers."""
 
 
 class ProviderError(InfrastructureError, ConnectionError):

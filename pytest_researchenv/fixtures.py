@@ -21,9 +21,16 @@ from pytest_researchenv.options import (
     agent_gpus_option,
     agent_settings,
     agents_of,
+    archiving_option,
     continued_option,
+    data_option,
+    disk_floor_option,
+    extension_option,
+    inspector_option,
+    keep_option,
     limits_option,
     path_option,
+    profiles_of,
     ratio_option,
     rerun_option,
     run_option,
@@ -34,17 +41,18 @@ from pytest_researchenv.options import (
 from pytest_researchenv.report.properties import (
     PREFIX,
     before_judging,
+    before_research,
     judged_properties,
     research_properties,
     stopped_properties,
 )
-from pytest_researchenv.research.outcome import Outcome, unrunnable
 
 
 if TYPE_CHECKING:
     from pytest_researchenv.engine import Engine
     from pytest_researchenv.harness import Harness, Judged
     from pytest_researchenv.pool import Pool
+    from pytest_researchenv.researching import JudgedResearch
 
 __all__ = [
     "JUDGED",
@@ -66,7 +74,7 @@ __all__ = [
 ]
 
 #: What was judged in a test.
-JUDGED = pytest.StashKey["Judged"]()
+JUDGED = pytest.StashKey["Judged | JudgedResearch"]()
 #: Id of this pytest session, the same on the controller and every worker.
 SESSION = pytest.StashKey[str]()
 #: What is told of the container engine once it is ready.
@@ -79,6 +87,7 @@ def harness_of(config: pytest.Config) -> Harness | Pool:
     """Return the session's harness; the container engine is asked for nothing yet."""
     if HARNESS not in config.stash:
         # Docker and its companions are imported by sessions that run a suite, and by no other.
+        from pytest_researchenv.detached.job import EngineChoice, Starter  # noqa: PLC0415
         from pytest_researchenv.harness import Harness  # noqa: PLC0415
         from pytest_researchenv.probes.table import PROBES  # noqa: PLC0415
         from pytest_researchenv.sandbox.ready import docker_engine, host_of  # noqa: PLC0415
@@ -95,10 +104,17 @@ def harness_of(config: pytest.Config) -> Harness | Pool:
             agent_timeout_s=timeout_option(config),
             agent_limits=limits_option(config),
             agent_gpus=agent_gpus_option(config),
+            data=data_option(config),
+            extension=extension_option(config),
+            archiving=archiving_option(config),
+            stop_detached=text_option(config, "interrupt") == "stop",
             c0_max_missing=ratio_option(config, "c0_max_missing"),
             cache=path_option(config, "cache"),
             session=config.stash[SESSION],
+            inspector=inspector_option(config),
             agents=agent_settings(config),
+            disk_floor_bytes=disk_floor_option(config),
+            keep=keep_option(config),
         )
         say = teller_of(config)
         image, accelerator, sharing = text_option(config, "image"), accelerator_option(config), sharing_option(config)
@@ -110,12 +126,13 @@ def harness_of(config: pytest.Config) -> Harness | Pool:
             config.stash.get(OPENED, _nobody)(made)
             return made
 
-        def harness(made: Callable[[], Engine]) -> Harness:
-            return Harness(settings, engine=made, probes=PROBES, agents=agents_of(config), say=say)
+        def harness(made: Callable[[], Engine], start: Starter | None = None) -> Harness:
+            return Harness(settings, engine=made, probes=PROBES, agents=agents_of(config), say=say, start=start)
 
         contexts = engines_option(config)
         if not contexts:
-            config.stash[HARNESS] = harness(engine)
+            starter = Starter(settings, EngineChoice(image, accelerator, sharing), profiles_of(config))
+            config.stash[HARNESS] = harness(engine, starter)
         else:
             from pytest_researchenv.pool import Pool  # noqa: PLC0415 - as above.
 
@@ -219,11 +236,30 @@ def integrity(tier_result: Callable[[Tier | Examination], Judged]) -> Judged:
 
 
 @pytest.fixture
-def improvement(request: pytest.FixtureRequest, researchenv_research_case: ResearchCase) -> Outcome:
+def improvement(
+    request: pytest.FixtureRequest, researchenv_research_case: ResearchCase, researchenv_harness: Harness
+) -> JudgedResearch:
     """What the agent's research came to, beside the best baseline of the sub-task."""
-    outcome = unrunnable(researchenv_research_case.subtask)
-    request.node.user_properties += research_properties(researchenv_research_case, outcome)
-    return outcome
+    case = researchenv_research_case
+    if case.agent is None:
+        raise ConfigurationError("no agent was chosen: give --researchenv-agent")
+    node = request.node
+    # As for tiers.
+    node.user_properties[:] = [
+        *(pair for pair in node.user_properties if not pair[0].startswith(PREFIX)),
+        *before_research(case),
+    ]
+    rerun = getattr(node, "execution_count", 1) > 1
+    try:
+        judged = researchenv_harness.research.judge(
+            case.agent, case.task, case.subtask_id, retry=rerun, trial=case.trial
+        )
+    except InfrastructureError:
+        node.user_properties += stopped_properties(researchenv_harness.environments.stopped(case.agent))
+        raise
+    node.user_properties += research_properties(judged)
+    node.stash[JUDGED] = judged
+    return judged
 
 
 def _nobody(engine: Engine) -> None:

@@ -21,7 +21,7 @@ from pytest_researchenv.assets import fetch_asset
 from pytest_researchenv.basis import audit_basis, tier_basis
 from pytest_researchenv.diagnosis import Diagnosis, diagnosis_of
 from pytest_researchenv.engine import Engine
-from pytest_researchenv.environments import Environments
+from pytest_researchenv.environments import Environments, Starting
 from pytest_researchenv.errors import ConfigurationError, InfrastructureError, ResearchEnvError
 from pytest_researchenv.hardware import Hardware
 from pytest_researchenv.integrity.audit import audit
@@ -35,6 +35,10 @@ from pytest_researchenv.packedlogs import pack_log
 from pytest_researchenv.probes.protocol import Probe, ProbeTask
 from pytest_researchenv.progress import Teller
 from pytest_researchenv.provenance import digest_of, harness_identity
+from pytest_researchenv.research.data import folders_of
+from pytest_researchenv.research.task import Task
+from pytest_researchenv.research.workplace import workplace_of
+from pytest_researchenv.researching import Researching
 from pytest_researchenv.sandbox.protocol import Mount
 from pytest_researchenv.settings import Settings
 from pytest_researchenv.store import Attempt
@@ -90,6 +94,7 @@ class Harness:
         checks: Sequence[Check] | None = None,
         say: Teller | None = None,
         stored: tuple[Attempt, Environment] | None = None,
+        start: Starting | None = None,
     ) -> None:
         self._settings = settings
         self._make_engine = engine
@@ -98,7 +103,9 @@ class Harness:
         self._stored = stored
         self._checks = all_checks(settings.cache) if checks is None else checks
         self._say = say or Teller()
-        self.environments = Environments(settings, engine=lambda: self._engine, agents=agents, say=self._say)
+        self.environments = Environments(
+            settings, engine=lambda: self._engine, agents=agents, say=self._say, start=start
+        )
 
     @cached_property
     def _engine(self) -> Engine:
@@ -109,6 +116,28 @@ class Harness:
         """Let go of the container engine."""
         if "_engine" in vars(self):
             self._engine.close()
+
+    @cached_property
+    def research(self) -> Researching:
+        """What judges sub-tasks of research tasks."""
+        return Researching(
+            self._settings,
+            environments=self.environments,
+            engine=lambda: self._engine,
+            probe_task=self._research_task,
+            say=self._say,
+        )
+
+    def _research_task(
+        self, log: Callable[[bytes], object], attempt: Attempt, environment: Environment, task: Task, subtask: str
+    ) -> ProbeTask:
+        place = workplace_of(task)
+        found, _ = self._audited(attempt, environment, place)
+        self._say(f"making ready what evaluates {subtask}")
+        data = folders_of(task, self._settings.data)
+        mounts = tuple(self._engine.data_of(name, path) for name, path in data.items())
+        made = replace(self._task(log, attempt, environment, place), audit=found, assets=mounts)
+        return replace(made, lease=self._lease(made, subtask, f"evaluating {subtask}"))
 
     def judge(
         self,
@@ -141,6 +170,11 @@ class Harness:
         if tier not in self._probes:
             raise ConfigurationError(f"{tier} cannot be judged by this version: there is no probe for it")
         with self._say.at(agent_name, repository.slug):
+            self._engine.answering(self._say)
+            if evicted := self._evicted(agent_name, repository, trial):
+                attempt, environment = evicted
+                if known := self._standing(attempt, repository, tier):
+                    return self._judged(known, attempt, environment, fresh=False)
             attempt, environment = self._stored or self.environments.get(
                 agent_name, repository, retry=retry, trial=trial
             )
@@ -153,11 +187,21 @@ class Harness:
 
     def _audit(self, agent_name: str, repository: Repository, *, retry: bool, trial: int) -> Judged:
         with self._say.at(agent_name, repository.slug):
+            self._engine.answering(self._say)
+            if evicted := self._evicted(agent_name, repository, trial):
+                attempt, environment = evicted
+                last = next(reversed(attempt.audits()), None)
+                if last and self._still_stands(last.result, environment, repository, self._settings.session):
+                    return self._judged(last.result, attempt, environment, fresh=False)
             attempt, environment = self._stored or self.environments.get(
                 agent_name, repository, retry=retry, trial=trial
             )
             found, fresh = self._audited(attempt, environment, repository, session=self._settings.session)
         return self._judged(found.result, attempt, environment, fresh=fresh)
+
+    def _evicted(self, agent_name: str, repository: Repository, trial: int) -> tuple[Attempt, Environment] | None:
+        """The environment whose image was removed once it was judged: what stands of it needs none."""
+        return None if self._stored else self.environments.evicted(agent_name, repository, trial=trial)
 
     def _judged(self, result: TierResult, attempt: Attempt, environment: Environment, *, fresh: bool) -> Judged:
         notes = (*self._engine.notes, *self.environments.notes(environment))
@@ -183,8 +227,14 @@ class Harness:
         self._say(f"probing {tier}", limit_s=repository.spec(tier).timeout_s if tier in _LIMITED else None)
 
         def look(log: Callable[[bytes], object]) -> Audit:
+            self.environments.require_room(f"{tier} cannot be probed")
             task = self._task(log, attempt, environment, repository)
-            task = replace(task, assets=self._assets(repository, tier), audit=found, lease=self._lease(task, tier))
+            task = replace(
+                task,
+                assets=self._assets(repository, tier),
+                audit=found,
+                lease=self._lease(task, tier, f"probing {tier}"),
+            )
             judged = self._probes[tier].judge(task)
             return Audit(replace(believed(judged, found), audit=found.result.basis))
 
@@ -210,7 +260,7 @@ class Harness:
 
             def look(log: Callable[[bytes], object]) -> Audit:
                 task = self._task(log, attempt, environment, repository)
-                with replace(task, lease=self._lease(task, Examination.INTEGRITY)).leased(0):
+                with replace(task, lease=self._lease(task, Examination.INTEGRITY, "auditing")).leased(0):
                     return audit(task, attempt.changes, checks=self._checks)
 
             return self._recorded(attempt, environment, repository, Examination.INTEGRITY, look), True
@@ -296,7 +346,7 @@ class Harness:
             ),
         )
 
-    def _lease(self, task: ProbeTask, subject: Tier | Examination) -> Callable[[int], AbstractContextManager[Hardware]]:
+    def _lease(self, task: ProbeTask, subject: str, doing: str) -> Callable[[int], AbstractContextManager[Hardware]]:
         """What gives a probe its share of devices and slots. While it waits, it says so, and when it goes on."""
         purpose = f"{subject} of {task.environment.key}"
 
@@ -310,7 +360,7 @@ class Harness:
 
             with self._engine.sharing.share(task.hardware, purpose, devices=devices, say=say) as share:
                 if waits:
-                    self._say("auditing" if isinstance(subject, Examination) else f"probing {subject}")
+                    self._say(doing)
                 yield share.hardware
 
         return lease

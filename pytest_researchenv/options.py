@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from pytest_researchenv._place import new_run_name
 from pytest_researchenv.agents.profiles import Profile, host_problem, load_profiles
 from pytest_researchenv.agents.protocol import Agent
 from pytest_researchenv.agents.registry import find_agent
+from pytest_researchenv.disk.keep import Keep, parse_keep
+from pytest_researchenv.durations import parse_duration
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.gateway.protocol import Reach
 from pytest_researchenv.hardware import Accelerator
 from pytest_researchenv.leases.choice import AUTO, FOLDER, SharingSettings, parse_gpus
 from pytest_researchenv.rerun import Rerun, parse_rerun
 from pytest_researchenv.sandbox.protocol import Limits
-from pytest_researchenv.settings import AgentSettings
+from pytest_researchenv.settings import AgentSettings, Archiving, Extension
 
 
 __all__ = [
@@ -28,11 +30,17 @@ __all__ = [
     "agent_gpus_option",
     "agent_settings",
     "agents_of",
+    "archiving_option",
     "attempts_option",
     "check_options",
     "chosen_agents",
     "chosen_suites",
     "continued_option",
+    "data_option",
+    "disk_floor_option",
+    "extension_option",
+    "inspector_option",
+    "keep_option",
     "limits_option",
     "path_option",
     "profiles_of",
@@ -62,6 +70,12 @@ _TEXTS = {
     "agent_memory": ("16", "memory of the agent's container, in GiB"),
     "agent_cpus": ("0", "processors of the agent's container, may be a fraction; 0 for all"),
     "prompt": ("", "file with a template that takes the place of the shipped prompt"),
+    "research_prompt": ("", "likewise for research tasks"),
+    "data": ("", "folder with data sets of research tasks: FOLDER/TASK/DATA"),
+    "archive_interval": ("600", "seconds between two archives of the folder of a research run at work; 0 for none"),
+    "archive_limit": ("20", "what all archives of an attempt may take, in GiB"),
+    "interrupt": ("leave", "what Ctrl-C does to research runs at work: leave (they go on), or stop"),
+    "inspector": ("", "agent whose model looks at how results of research came about; its word alone fails nothing"),
     "prices": ("", "TOML file with prices of models, which win over the shipped ones"),
     "network": ("", "what agents may reach: open, allowlist or none (default: as their profiles say)"),
     "retries": ("2", "how often an attempt that the model's provider failed is made again"),
@@ -70,6 +84,8 @@ _TEXTS = {
     "c0_max_missing": ("0", "share of imports that may be missing before C0 fails, 0 to 1"),
     "cache": ("~/.cache/researchenv", "folder for pinned source trees"),
     "attempts": ("1", "how often each agent tries each repository, each time in an environment of its own"),
+    "disk_floor": ("5", "GiB that are kept free on the engine's disk: a build that would not leave them waits"),
+    "keep": ("all", "frozen images that are kept once they were judged: all, failed, none, or the newest N"),
     "junit": ("", "file for JUnit XML that is whole on disk at every moment; of a continued run, with all it holds"),
     "ctrf": ("", "file for CTRF JSON, likewise"),
     "progress_interval": ("60", "seconds between lines about what is being done, where a line cannot be updated"),
@@ -118,6 +134,17 @@ def add_options(parser: pytest.Parser) -> None:
         "(not judged yet), failed, or a tier, such as tier:C3; may be repeated",
     )
     group.addoption(
+        "--researchenv-extend",
+        metavar="TIME",
+        help="let research of the named run that is over go on, with so much more time: 1h, 90m, 0 for what is left",
+    )
+    group.addoption(
+        "--researchenv-extend-dollars",
+        type=float,
+        metavar="USD",
+        help="with --researchenv-extend, how many US dollars more it may spend (default: none)",
+    )
+    group.addoption(
         "--researchenv-rebuild", action="store_true", help="make a new attempt even where an environment exists"
     )
     group.addoption(
@@ -151,12 +178,20 @@ def check_options(config: pytest.Config) -> None:
         if text_option(config, name) and path_option(config, name).is_dir():
             raise pytest.UsageError(f"{_flag(name)} is {text_option(config, name)!r}, a folder: give a file")
     timeout_option(config)
+    inspector_option(config)
     agent_settings(config)
     seconds_option(config, "progress_interval")
     accelerator_option(config)
     limits_option(config)
     sharing_option(config)
     agent_gpus_option(config)
+    data_option(config)
+    extension_option(config)
+    archiving_option(config)
+    if text_option(config, "interrupt") not in ("leave", "stop"):
+        raise pytest.UsageError(f"{_flag('interrupt')} is {text_option(config, 'interrupt')!r}: give leave or stop")
+    disk_floor_option(config)
+    keep_option(config)
     ratio_option(config, "c0_max_missing")
 
 
@@ -222,6 +257,7 @@ def agent_settings(config: pytest.Config) -> AgentSettings:
     wanted = "a positive number of US dollars"
     return AgentSettings(
         prompt=_file_option(config, "prompt"),
+        research_prompt=_file_option(config, "research_prompt"),
         prices=_file_option(config, "prices"),
         reach=Reach(reach) if reach else None,
         allow=allow,
@@ -235,6 +271,24 @@ def agent_settings(config: pytest.Config) -> AgentSettings:
 def timeout_option(config: pytest.Config) -> float | None:
     """Return the wall time limit that the user gave for attempts, in seconds; None where the agents' own hold."""
     return seconds_option(config, "agent_timeout") if text_option(config, "agent_timeout") else None
+
+
+def inspector_option(config: pytest.Config) -> str:
+    """Return the agent whose model inspects results of research; empty for none.
+
+    Raises:
+        pytest.UsageError: it is unknown, or has no model.
+    """
+    name = text_option(config, "inspector")
+    if not name:
+        return ""
+    try:
+        service = agents_of(config)(name).needs.service
+    except ConfigurationError as error:
+        raise pytest.UsageError(f"{_flag('inspector')}: {error}") from error
+    if service is None:
+        raise pytest.UsageError(f"{_flag('inspector')} is {name!r}, which has no model: see `researchenv agents`")
+    return name
 
 
 def chosen_suites(config: pytest.Config) -> list[str]:
@@ -256,11 +310,10 @@ def run_option(config: pytest.Config) -> str:
         pytest.UsageError: the name cannot be a folder's and an image tag's.
     """
     name = config.getoption("--researchenv-run") or ""
-    if name and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
-        raise pytest.UsageError(
-            f"--researchenv-run is {name!r}: give 1 to 64 letters, digits, '.', '_' and '-', beginning with no sign"
-        )
-    return name
+    try:
+        return name and new_run_name(name)
+    except ConfigurationError as error:
+        raise pytest.UsageError(f"--researchenv-run is {error}") from error
 
 
 def attempts_option(config: pytest.Config) -> int:
@@ -338,11 +391,67 @@ def sharing_option(config: pytest.Config) -> SharingSettings:
     )
 
 
+def data_option(config: pytest.Config) -> Path | None:
+    """Return the folder with data sets of research tasks; None where there is none."""
+    if not text_option(config, "data"):
+        return None
+    path = path_option(config, "data")
+    if not path.is_dir():
+        raise pytest.UsageError(f"{_flag('data')} is {str(path)!r}, which is no folder")
+    return path
+
+
+def extension_option(config: pytest.Config) -> Extension | None:
+    """Return what runs that are over go on with; None where they do not go on.
+
+    Raises:
+        pytest.UsageError: no run is named, or a value is wrong.
+    """
+    dollars, text = config.getoption("--researchenv-extend-dollars"), config.getoption("--researchenv-extend")
+    if dollars is not None and not 0 <= dollars < float("inf"):
+        raise pytest.UsageError(f"{_flag('extend_dollars')} is {dollars}: give a number of US dollars")
+    if text is None:
+        if dollars is not None:
+            raise pytest.UsageError(f"{_flag('extend_dollars')} needs {_flag('extend')}, which may be 0")
+        return None
+    if not run_option(config):
+        raise pytest.UsageError(f"{_flag('extend')} needs --researchenv-run: name the run that is to go on")
+    if config.getoption("--researchenv-rebuild"):
+        raise pytest.UsageError(f"{_flag('extend')} goes on, and --researchenv-rebuild begins anew: give one of them")
+    try:
+        return Extension(parse_duration(text), dollars or 0.0)
+    except ConfigurationError as error:
+        raise pytest.UsageError(f"{_flag('extend')}: {error}") from error
+
+
+def archiving_option(config: pytest.Config) -> Archiving:
+    """Return how the folder of a research run is archived."""
+    wanted = "a number of seconds, or 0 for none"
+    interval = _number(config, "archive_interval", wanted, lambda value: 0 <= value < float("inf"))
+    limit = _number(config, "archive_limit", "a positive number of GiB", lambda value: 0 < value < float("inf"))
+    return Archiving(interval, int(limit * 1024**3))
+
+
 def agent_gpus_option(config: pytest.Config) -> int | None:
     """Return how many devices each agent is given; None for all that the run may use."""
     if text_option(config, "agent_gpus") in ("", "all"):
         return None
     return int(_number(config, "agent_gpus", "a whole number, or all", lambda value: value in range(100_001)))
+
+
+def disk_floor_option(config: pytest.Config) -> int:
+    """Return how many bytes are kept free on the engine's disk."""
+    return int(
+        _number(config, "disk_floor", "a number of GiB, 0 or more", lambda value: 0 <= value < float("inf")) * 1024**3
+    )
+
+
+def keep_option(config: pytest.Config) -> Keep:
+    """Return which frozen images are kept once they were judged."""
+    try:
+        return parse_keep(text_option(config, "keep"))
+    except ConfigurationError as error:
+        raise pytest.UsageError(f"{_flag('keep')}: {error}") from error
 
 
 def ratio_option(config: pytest.Config, name: str) -> float:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from pytest_researchenv.cases import (
     tiers_of,
 )
 from pytest_researchenv.contexts import engines_option
+from pytest_researchenv.detached.telling import StillAtWork
 from pytest_researchenv.errors import ConfigurationError, InfrastructureError, ResearchEnvError, SuiteError
 from pytest_researchenv.fixtures import (
     HARNESS,
@@ -42,13 +44,16 @@ from pytest_researchenv.fixtures import (
     tier_result,
 )
 from pytest_researchenv.live import PLUGIN, Progress
-from pytest_researchenv.model import Cause, Examination, Tier, Verdict
+from pytest_researchenv.model import Cause, Eviction, Examination, Repository, Tier, Verdict
 from pytest_researchenv.report.properties import OURS
 from pytest_researchenv.report.summary import Summary
+from pytest_researchenv.terminating import Terminating
+from pytest_researchenv.testids import research_in
 from pytest_researchenv.xdist import XdistHooks, note_distribution, session_of_worker, stop_with_usage_error
 
 
 if TYPE_CHECKING:
+    from pytest_researchenv.disk.evicting import Evicting
     from pytest_researchenv.environments import Environments
     from pytest_researchenv.redaction import Redactor
 
@@ -69,6 +74,8 @@ __all__ = [
 
 #: Folder of a suite whose files are wrong → what is wrong with them.
 _BROKEN = pytest.StashKey[dict[str, str]]()
+#: Name of a parameter and folder of a suite → its cases: reading a suite takes longer than all else in collection.
+_CASES = pytest.StashKey[dict[tuple[str, Path], Sequence[Case | ResearchCase]]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -86,7 +93,10 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, int, int]:
 def pytest_configure(config: pytest.Config) -> None:
     """Check the options, and add the chosen suites to what is collected."""
     options.check_options(config)
-    engines_option(config)
+    if engines_option(config) and options.keep_option(config).evicts:
+        raise pytest.UsageError(
+            "--researchenv-keep removes images from one container engine: leave it out with --researchenv-docker"
+        )
     session = session_of_worker(config)
     # Its beginning makes records of later sessions stand after those of earlier ones.
     config.stash[SESSION] = session or f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:12]}"
@@ -106,11 +116,33 @@ def pytest_configure(config: pytest.Config) -> None:
         record(config)
     if session:
         return
-    config.pluginmanager.register(Summary(spent=lambda: _spent(config)), "researchenv-summary")
+    summary = Summary(spent=lambda: _spent(config), disk=lambda: _disk(config))
+    config.pluginmanager.register(summary, "researchenv-summary")
     if options.chosen_agents(config):
+        config.pluginmanager.register(Terminating(), "researchenv-terminating")
+        if options.keep_option(config).evicts and not config.option.collectonly:
+            summary.evicting = _evicting(config)
+            config.pluginmanager.register(summary.evicting, "researchenv-evicting")
         config.pluginmanager.register(Progress(options.seconds_option(config, "progress_interval")), PLUGIN)
+        run = options.run_option(config) or "default"
+        still = StillAtWork(options.path_option(config, "results"), run)
+        config.pluginmanager.register(still, "researchenv-still-at-work")
     if config.pluginmanager.hasplugin("xdist"):
         config.pluginmanager.register(XdistHooks(), "researchenv-xdist")
+
+
+def _evicting(config: pytest.Config) -> Evicting:
+    """What removes frozen images; it reads records, which must cost nothing where nothing is recorded."""
+    from pytest_researchenv.disk.evicting import Evicting  # noqa: PLC0415
+
+    return Evicting(
+        options.keep_option(config),
+        agents=options.chosen_agents(config),
+        run=options.path_option(config, "results") / (options.run_option(config) or "default"),
+        session=config.stash[SESSION],
+        evict=partial(_evict, config),
+        is_research=research_in(config.rootpath),
+    )
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -127,14 +159,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     folder = Path(str(metafunc.module.__file__)).parent
     if not (folder / "suite.toml").exists():
         return
+    known = metafunc.config.stash.setdefault(_CASES, {})
+    if (parameter, folder) not in known:
+        known[parameter, folder] = _cases(metafunc.config, parameter, folder)
+    parameters = [pytest.param(case, id=case.id) for case in known[parameter, folder]]
+    metafunc.parametrize(parameter, parameters, indirect=True, scope="module")
+
+
+def _cases(config: pytest.Config, parameter: str, folder: Path) -> Sequence[Case | ResearchCase]:
     try:
-        cases = PARAMETERS[parameter](metafunc.config, folder)
+        return PARAMETERS[parameter](config, folder)
     except SuiteError as error:
         # Raised once all is collected: pytest takes an exception here for a defect of the test module.
-        metafunc.config.stash.setdefault(_BROKEN, {})[str(folder)] = str(error)
-        cases = []
-    parameters = [pytest.param(case, id=case.id) for case in cases]
-    metafunc.parametrize(parameter, parameters, indirect=True, scope="module")
+        config.stash.setdefault(_BROKEN, {})[str(folder)] = str(error)
+        return ()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -153,9 +191,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     chosen: list[pytest.Item] = []
     others: list[pytest.Item] = []
     for item in items:
-        case = case_of(item)
+        case, research = case_of(item), research_case_of(item)
         stored = {subject: _stored(environments, case, subject) for subject in tiers_of(item)} if case else {}
         wanted = any(rerun.wants(subject, verdict) for subject, verdict in stored.items())
+        if research:
+            wanted = rerun.wants(None, _stored_research(environments, research))
         (chosen if wanted else others).append(item)
     config.hook.pytest_deselected(items=others)
     items[:] = chosen
@@ -194,14 +234,38 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
     """Show the plan: what will be built, and what will be judged."""
     if config.option.collectonly and config.option.verbose < 1:
         return None
-    lines = [line for line in (_environments_plan(config, items), _research_plan(items)) if line]
+    lines = [line for line in (_environments_plan(config, items), _research_plan(config, items)) if line]
     return "\n".join(lines) or None
 
 
-def _research_plan(items: list[pytest.Item]) -> str:
+def _research_plan(config: pytest.Config, items: list[pytest.Item]) -> str:
     cases = [case for item in items if (case := research_case_of(item)) and case.agent]
-    tasks = len({case.task.key for case in cases})
-    return f"researchenv: research: sub-tasks: {len(cases)} of {tasks} tasks; none can be run yet" if cases else ""
+    if not cases:
+        return ""
+    places = _places(cases)
+    if not places:
+        tasks = len({case.task.key for case in cases})
+        return f"researchenv: research: sub-tasks: {len(cases)} of {tasks} tasks; none can be run yet"
+    environments = harness_of(config).environments
+    missing = [
+        str(case.agent) for case, place in places if not environments.exists(str(case.agent), place, trial=case.trial)
+    ]
+    ours = {case.task.key for case, _ in places}
+    judged = sum(case.task.key in ours for case in cases)
+    return (
+        f"researchenv: research: {len(missing)} tasks to work at, {len(places) - len(missing)} to reuse; "
+        f"sub-tasks: {judged} to evaluate, {len(cases) - judged} cannot be run yet"
+    ) + _most(environments.most_usd, missing, options.agent_settings(config).max_cost_usd)
+
+
+def _places(cases: Iterable[ResearchCase]) -> list[tuple[ResearchCase, Repository]]:
+    """Of each piece of work at a task that something here evaluates one case, with what agents know the task as."""
+    # Evaluations read records, which needs pydantic.
+    from pytest_researchenv.research.evaluators import evaluator_of  # noqa: PLC0415
+    from pytest_researchenv.research.workplace import workplace_of  # noqa: PLC0415
+
+    found = {case.group: case for case in cases}.values()
+    return [(case, workplace_of(case.task)) for case in found if evaluator_of(case.task)]
 
 
 def _environments_plan(config: pytest.Config, items: list[pytest.Item]) -> str:
@@ -234,6 +298,16 @@ def _stored(environments: Environments, case: Case, subject: Tier | Examination)
         return None
     try:
         return environments.stored(str(case.agent), case.repository, subject, trial=case.trial)
+    except InfrastructureError:
+        return Verdict.ERROR
+
+
+def _stored_research(environments: Environments, case: ResearchCase) -> Verdict | None:
+    """Likewise of a sub-task; that nothing here can run it is no reason to run it again."""
+    if not (places := _places([case])):
+        return Verdict.SKIPPED
+    try:
+        return environments.stored(str(case.agent), places[0][1], case.subtask_id, trial=case.trial)
     except InfrastructureError:
         return Verdict.ERROR
 
@@ -271,6 +345,16 @@ def pytest_runtest_makereport(
     return report
 
 
+def _evict(config: pytest.Config, agent: str, repository: str, number: int) -> Eviction | None:
+    """Remove the frozen image of an attempt. The engine is asked for when the first one is."""
+    return harness_of(config).environments.evict(agent, repository, number)
+
+
+def _disk(config: pytest.Config) -> str:
+    """How much room the engine's disk has, where this process has asked the engine for anything."""
+    return harness_of(config).environments.disk_in_words()
+
+
 def _spent(config: pytest.Config) -> float:
     """What the session has spent on models, in US dollars, on every worker."""
     return harness_of(config).environments.spent_usd
@@ -297,13 +381,15 @@ def _problem(config: pytest.Config, cases: list[Case], research: list[ResearchCa
         known = known_agents(options.profiles_of(config))
         listing = "\n".join(f"  {name}: {text}" for name, text in known.items())
         return f"no agent was chosen: give --researchenv-agent=NAME. Known agents:\n{listing}"
-    if not cases:
+    works = [(str(case.agent), case.repository, case.trial) for case in cases]
+    works += [(str(case.agent), place, case.trial) for case, place in _places(research)] if research else []
+    if not works:
         return ""
     environments = harness_of(config).environments
     found = []
-    for case in cases:
+    for agent, repository, trial in works:
         try:
-            found.append(environments.problem(str(case.agent), case.repository, trial=case.trial))
+            found.append(environments.problem(agent, repository, trial=trial))
         except ConfigurationError as error:
             found.append(str(error))
         except InfrastructureError:

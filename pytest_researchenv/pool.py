@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import final
+from typing import NoReturn, final
 
 from pydantic import TypeAdapter, ValidationError
 
 from pytest_researchenv.engine import Engine, in_words
 from pytest_researchenv.environments import Environments
-from pytest_researchenv.errors import DaemonUnavailableError, ElsewhereError, InfrastructureError
+from pytest_researchenv.errors import ConfigurationError, DaemonUnavailableError, ElsewhereError, InfrastructureError
 from pytest_researchenv.harness import Harness, Judged
 from pytest_researchenv.model import Examination, Repository, Tier
 from pytest_researchenv.sandbox.labels import Owner, alive
@@ -161,6 +161,18 @@ class Pool:
         """What is stored; the same whichever engine is asked. What needs one asks the first that answers."""
         # One that has opened its engine knows what must be kept secret of the host's settings.
         return next(iter(self._harnesses.values()), self._any).environments
+
+    @property
+    def research(self) -> NoReturn:
+        """Research tasks are worked at in one engine.
+
+        Raises:
+            ConfigurationError: always.
+        """
+        raise ConfigurationError(
+            "research tasks run in one container engine: leave --researchenv-docker out, and choose the engine by "
+            "DOCKER_CONTEXT or DOCKER_HOST"
+        )
 
     def close(self) -> None:
         """Let go of the engines."""

@@ -27,7 +27,7 @@ from pytest_researchenv._git import (
     tree_digest,
 )
 from pytest_researchenv.errors import SourceError
-from pytest_researchenv.model import GitSource, PathSource, PypiSource, Repository
+from pytest_researchenv.model import GitSource, PathSource, PrunedSource, PypiSource, Repository
 from pytest_researchenv.probes.protocol import Tree
 
 
@@ -122,6 +122,8 @@ def tree_tar(tree: Tree, *, prefix: str, exclude_git: bool = False) -> IO[bytes]
 def _name(repository: Repository) -> str:
     """Name what is fetched; a folder's content has no name before it was read, and one lock serves all folders."""
     match repository.source:
+        case PrunedSource(commit=commit) as source:
+            return f"pruned-{commit[:12]}-{_key(str(source))}"
         case GitSource(git=url, commit=commit, tag=tag, submodules=submodules):
             return f"git-{commit[:12]}-{_key(url, commit, tag, str(submodules))}"
         case PypiSource(pypi=project, version=version, sha256=sha256):
@@ -171,6 +173,12 @@ def _build(repository: Repository, building: Path, place: Path) -> Path:
 
 def _lay_out(repository: Repository, root: Path, scratch: Path) -> None:
     match repository.source:
+        case PrunedSource() as source:
+            from pytest_researchenv._pruning import prune  # noqa: PLC0415 - as below
+
+            whole = scratch / "whole"
+            checkout_commit(source.git, source.commit, whole, scratch / "objects.git")
+            prune(whole, source, root)
         case GitSource(git=url, commit=commit, submodules=submodules):
             checkout_commit(url, commit, root, scratch / "objects.git", submodules=submodules)
         case PypiSource() as source:

@@ -7,6 +7,7 @@
     <results>/<run>/<agent>/<suite>/<repository>/attempt-001/
         attempt.json         which session began it
         environment.json     written once the environment is frozen
+        evicted.json         that its frozen image was removed, where it was
         error.txt            instead: what broke, when the infrastructure did
         report.json          the self-report, byte for byte
         prompt.md            what the agent was told, if it was told in words
@@ -16,6 +17,8 @@
         requests.jsonl       what was asked of the model and of the outside, where a gateway stood between
         C0-001.json, .log    one pair per time the tier was probed; the highest number counts
         integrity-001.json   what the audit found, likewise
+        research-NAME-001.json   what a sub-task of a research task came to, likewise
+        inspection-NAME-001.json   what a model said of that, where one was asked
 
 Logs that are complete, and requests, may be packed (`packedlogs`): `transcript.log.gz`.
 
@@ -30,15 +33,16 @@ import json
 import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar, cast, final
+from typing import TypeVar, cast, final, overload
 
 from filelock import FileLock
 from pydantic import TypeAdapter, ValidationError
 
+from pytest_researchenv._records import what_is_wrong
 from pytest_researchenv.errors import ConfigurationError, StoreError
 from pytest_researchenv.layerchanges import read_changes, write_changes
 from pytest_researchenv.log import capped_log
@@ -47,6 +51,7 @@ from pytest_researchenv.model import (
     Audit,
     Environment,
     EnvironmentKey,
+    Eviction,
     Examination,
     SelfReport,
     Tier,
@@ -55,20 +60,26 @@ from pytest_researchenv.model import (
 from pytest_researchenv.packedlogs import pack_log
 from pytest_researchenv.provenance import records_in, seal_of
 from pytest_researchenv.redaction import Redactor
+from pytest_researchenv.research.inspection import Inspection
+from pytest_researchenv.research.result import ResearchResult
 from pytest_researchenv.runs.folders import ATTEMPT
 from pytest_researchenv.sandbox.protocol import Change
 
 
-__all__ = ["Attempt", "Store", "load_environment", "locked", "write_whole"]
+__all__ = ["Attempt", "Store", "load_environment", "locked", "research_stem", "write_whole"]
 
 _T = TypeVar("_T")
 _V = TypeVar("_V")
 _START = TypeAdapter(AttemptStart)
 _ENVIRONMENT = TypeAdapter(Environment)
+_EVICTION = TypeAdapter(Eviction)
 _RESULT = TypeAdapter(TierResult)
 _AUDIT = TypeAdapter(Audit)
+_RESEARCH = TypeAdapter(ResearchResult)
+_INSPECTION = TypeAdapter(Inspection)
 _CHANGES = "changes.jsonl.gz"
 _ENVIRONMENT_FILE = "environment.json"
+_EVICTION_FILE = "evicted.json"
 
 
 def _nothing_secret() -> Redactor:
@@ -121,6 +132,26 @@ class Attempt:
     def environment(self) -> Environment | None:
         """The environment it left behind, or None when it is not finished or ended in an error."""
         return _load(self.folder / _ENVIRONMENT_FILE, _ENVIRONMENT)
+
+    @property
+    def evicted(self) -> bool:
+        """Whether its frozen image was removed on purpose."""
+        return (self.folder / _EVICTION_FILE).exists()
+
+    def eviction(self) -> Eviction | None:
+        """How its frozen image was removed on purpose; None where it was not."""
+        return _load(self.folder / _EVICTION_FILE, _EVICTION)
+
+    def save_eviction(self, eviction: Eviction) -> None:
+        """Record that its frozen image is about to be removed."""
+        write_whole(self.folder / _EVICTION_FILE, _EVICTION.dump_json(eviction, indent=2))
+
+    def forget_eviction(self) -> None:
+        """Take the record back: the image could not be removed, or is there again."""
+        try:
+            (self.folder / _EVICTION_FILE).unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreError(f"cannot remove {self.folder / _EVICTION_FILE}: {error}") from error
 
     def error(self) -> str:
         """What broke when the infrastructure did; empty when nothing has."""
@@ -189,14 +220,32 @@ class Attempt:
         paths = sorted(self.folder.glob(f"{Examination.INTEGRITY}-[0-9]*.json"), key=_number)
         return [_require(path, _AUDIT) for path in paths]
 
-    def judged(self, subject: Tier | Examination) -> list[TierResult]:
-        """Every result of a tier or of the audit, oldest first."""
-        return self.results(subject) if isinstance(subject, Tier) else [audit.result for audit in self.audits()]
+    @overload
+    def judged(self, subject: Tier | Examination) -> list[TierResult]: ...
 
-    def next_log(self, tier: Tier | Examination) -> Path:
-        """Where the log of the tier's next probe goes. Call it under the tier's lock."""
-        last = max(map(_number, self.folder.glob(f"{tier}-[0-9]*.*")), default=0)
-        return self.folder / f"{tier}-{last + 1:03d}.log"
+    @overload
+    def judged(self, subject: str) -> list[TierResult] | list[ResearchResult]: ...
+
+    def judged(self, subject: Tier | Examination | str) -> list[TierResult] | list[ResearchResult]:
+        """Every result of a tier, of the audit, or of a sub-task, oldest first."""
+        if isinstance(subject, Tier):
+            return self.results(subject)
+        if isinstance(subject, Examination):
+            return [audit.result for audit in self.audits()]
+        return self.research(subject)
+
+    def research(self, subtask: str) -> list[ResearchResult]:
+        """Every result of a sub-task, oldest first."""
+        paths = sorted(self.folder.glob(f"{research_stem(subtask)}-[0-9]*.json"), key=_number)
+        return [_require(path, _RESEARCH) for path in paths]
+
+    def next_log(self, subject: str) -> Path:
+        """Where the log of the next look at a tier, the audit, or `research_stem` of a sub-task, goes.
+
+        Call it under the subject's lock.
+        """
+        last = max(map(_number, self.folder.glob(f"{subject}-[0-9]*.*")), default=0)
+        return self.folder / f"{subject}-{last + 1:03d}.log"
 
     def save_result(self, log: Path, result: TierResult) -> TierResult:
         """Record a result beside its log; returns it as recorded: bytes of names that are no UTF-8 are escaped."""
@@ -204,6 +253,23 @@ class Attempt:
         kept = replace(kept, seal=_seal(_RESULT, kept))
         write_whole(log.with_suffix(".json"), _RESULT.dump_json(kept, indent=2))
         return kept
+
+    def save_research(self, log: Path, result: ResearchResult) -> ResearchResult:
+        """Record what a sub-task came to beside its log; returns it as recorded."""
+        kept = _clean_research(result, self._clean)
+        kept = replace(kept, seal=_seal(_RESEARCH, kept))
+        write_whole(log.with_suffix(".json"), _RESEARCH.dump_json(kept, indent=2))
+        return kept
+
+    def save_inspection(self, log: Path, inspection: Inspection) -> None:
+        """Record what a model said of a sub-task's results, beside what it came to."""
+        name = log.with_suffix(".json").name.replace("research-", "inspection-", 1)
+        self._write(name, self._clean(_INSPECTION.dump_json(inspection, indent=2).decode()).encode())
+
+    def inspection(self, log: str) -> Inspection | None:
+        """What a model said of the results with this log; None where none was asked."""
+        name = Path(log).with_suffix(".json").name.replace("research-", "inspection-", 1)
+        return _load(self.folder / name, _INSPECTION)
 
     def save_audit(self, log: Path, audit: Audit) -> Audit:
         """Record an audit beside its log; returns it as recorded."""
@@ -259,15 +325,27 @@ class Store:
         numbers = [int(found[1]) for path in folder.glob("attempt-*") if (found := ATTEMPT.fullmatch(path.name))]
         return [self._attempt(agent, repository, number) for number in sorted(numbers)]
 
+    def attempt(self, agent: str, repository: str, number: int) -> Attempt:
+        """The attempt of a number, whether there is one or not."""
+        return self._attempt(agent, repository, number)
+
     def latest(self, agent: str, repository: str) -> Attempt | None:
         """The newest attempt."""
         attempts = self.attempts(agent, repository)
         return attempts[-1] if attempts else None
 
-    def begin(self, agent: str, repository: str, session: str, *, trial: int = 1) -> Attempt:
-        """Make the folder of the next attempt. Call it under the trial's `lock`."""
+    def begin(self, agent: str, repository: str, session: str, *, trial: int = 1, goes_on: int = 0) -> Attempt:
+        """Make the folder of the next attempt. Call it under the trial's `lock`.
+
+        Args:
+            agent: name of the agent.
+            repository: key of the repository.
+            session: id of the pytest session.
+            trial: which of the attempts that were asked for.
+            goes_on: number of the attempt whose work it continues; 0 where it begins.
+        """
         folder = self._folder(agent, repository)
-        start = AttemptStart(session, datetime.now(UTC).isoformat(timespec="seconds"), trial)
+        start = AttemptStart(session, datetime.now(UTC).isoformat(timespec="seconds"), trial, goes_on)
         # Named once it says what it is: another trial's may be made at the same time, and is none of this one's.
         made = folder / f".{uuid.uuid4().hex}"
         try:
@@ -320,6 +398,11 @@ def load_environment(folder: Path) -> Environment:
     return environment
 
 
+def research_stem(subtask: str) -> str:
+    """Return what the names of a sub-task's records begin with."""
+    return f"research-{subtask}"
+
+
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Keep others from changing a file of the store that all share.
@@ -362,6 +445,15 @@ def _clean_result(result: TierResult, clean: Callable[[str], str]) -> TierResult
         claims=tuple(
             replace(claim, claimed=clean(claim.claimed), observed=clean(claim.observed)) for claim in result.claims
         ),
+    )
+
+
+def _clean_research(result: ResearchResult, clean: Callable[[str], str]) -> ResearchResult:
+    return replace(
+        result,
+        reason=clean(result.reason),
+        method=clean(result.method),
+        findings=tuple(replace(one, check=clean(one.check), what=clean(one.what)) for one in result.findings),
     )
 
 
@@ -413,15 +505,18 @@ def write_whole(path: Path, content: bytes) -> None:
     Raises:
         StoreError: it cannot be written.
     """
+    # Not by tempfile, whose files only their owner can read: several users may share the results.
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
-        # Not by tempfile, whose files only their owner can read: several users may share the results.
-        temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
         with temporary.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
+        # A full disk must not fill up with what did not fit.
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
         raise StoreError(f"cannot write {path}: {error}") from error
 
 
@@ -441,5 +536,5 @@ def _require(path: Path, adapter: TypeAdapter[_T]) -> _T:
         return adapter.validate_json(_read(path))
     except ValidationError as error:
         raise StoreError(
-            f"{path} does not hold what was written there: {error}; restore the file, or use another --researchenv-run"
+            f"{path} {what_is_wrong(error)}; restore the file, or use another --researchenv-run"
         ) from error

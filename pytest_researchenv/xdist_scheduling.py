@@ -13,7 +13,7 @@ from pytest_researchenv.expected import Durations
 from pytest_researchenv.options import chosen_agents, path_option, run_option
 from pytest_researchenv.scheduling import Dispatch, in_order
 from pytest_researchenv.store import Store
-from pytest_researchenv.testids import agent_in, environment_of, trial_of
+from pytest_researchenv.testids import agent_in, environment_of, research_in, trial_of
 
 
 if TYPE_CHECKING:
@@ -136,9 +136,10 @@ class EnvironmentScheduling:
 
     def _groups(self, collection: Sequence[str]) -> list[list[int]]:
         agents = chosen_agents(self.config)
+        is_research = research_in(self.config.rootpath)
         groups: dict[str, list[int]] = {}
         for number, test in enumerate(collection):
-            groups.setdefault(environment_of(test, agents), []).append(number)
+            groups.setdefault(environment_of(test, agents, is_research=is_research), []).append(number)
         trials = {name: trial_of(name, groups) for name in groups}
         durations = Durations(path_option(self.config, "results"))
         store = Store(durations.results, run_option(self.config) or "default")

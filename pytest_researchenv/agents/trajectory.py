@@ -17,7 +17,18 @@ from typing import Any, ClassVar, Literal, final
 from pytest_researchenv._sources import STRICT
 
 
-__all__ = ["AgentInfo", "FinalMetrics", "Metrics", "Step", "Steps", "ToolCall", "Trajectory", "dump", "problems"]
+__all__ = [
+    "AgentInfo",
+    "FinalMetrics",
+    "Metrics",
+    "Step",
+    "Steps",
+    "ToolCall",
+    "Trajectory",
+    "dump",
+    "problems",
+    "shell_command",
+]
 
 SCHEMA_VERSION = "ATIF-v1.7"
 
@@ -25,6 +36,9 @@ Source = Literal["system", "user", "agent"]
 
 #: Deeper values of a call's arguments are written as text: an agent chooses them.
 _DEEPEST = 50
+
+#: Names of arguments that hold a shell's command.
+_SHELL = ("command", "cmd", "script")
 
 #: Fields that only steps of the agent may have.
 _AGENTS_OWN = ("model_name", "reasoning_effort", "reasoning_content", "tool_calls", "metrics")
@@ -204,6 +218,15 @@ def problems(text: bytes) -> list[str]:
         return list(_problems(json.loads(text)))
     except (ValueError, RecursionError) as error:
         return [f"it is no JSON that can be read: {error}"]
+
+
+def shell_command(arguments: object) -> str | None:
+    """Return the shell's command among the arguments of a call; None where there is none."""
+    if isinstance(arguments, dict):
+        for name in _SHELL:
+            if isinstance(found := arguments.get(name), str):
+                return found
+    return None
 
 
 def _plain(value: object, depth: int = 0) -> object:

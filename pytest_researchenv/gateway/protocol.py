@@ -16,6 +16,7 @@ from pytest_researchenv.secrets import Secret
 __all__ = [
     "Api",
     "Auth",
+    "Blocking",
     "Budget",
     "Call",
     "EgressRequest",
@@ -320,6 +321,23 @@ class Ledger(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Blocking:
+    """What may not be reached, on whatever host and in whatever spelling.
+
+    Attributes:
+        urls: addresses without scheme; what begins with one is blocked, on hosts below its host and inside other
+            addresses, too.
+        patterns: shell patterns that an address (host, path and query) may not match.
+        search_until: last day, as `2024-12-31`, that answers of a search may be from, where the search takes a date;
+            empty for no limit.
+    """
+
+    urls: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+    search_until: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class GatewayAddress:
     """How an agent's tool reaches its model through the gateway.
 
@@ -342,9 +360,10 @@ class GatewayRequest:
         budget: what the attempt may use.
         prices: model → price.
         reach: what the agent's container may reach beside the model.
-        allow: with `Reach.ALLOWLIST`, hosts that may be reached: `pypi.org`, `*.example.org` (all below it), with
-            `:port` for another port than the scheme's own.
+        allow: with `Reach.ALLOWLIST`, hosts that may be reached: `pypi.org`, `*.example.org` (all below it), `*` (every
+            name, no bare address), with `:port` for another port than the scheme's own.
         deny: pieces of URLs that are refused whatever the host: our own distribution's and repository's names.
+        blocking: with `Reach.ALLOWLIST`, what may not be reached although its host may; None for nothing.
         canaries: with `Reach.ALLOWLIST`, texts that must not come in: an answer that holds one is not passed on.
         on_host: whether the agent's tool runs on the host of pytest.
         lifetime_s: after how many seconds it refuses everything and ends, so that nothing is spent once nobody looks
@@ -359,6 +378,7 @@ class GatewayRequest:
     reach: Reach = Reach.OPEN
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+    blocking: Blocking | None = None
     canaries: tuple[str, ...] = ()
     on_host: bool = False
     lifetime_s: float | None = None

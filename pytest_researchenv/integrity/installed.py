@@ -57,6 +57,7 @@ class Distribution:
         requires: normalized names of what it needs.
         groups: entry points: group → modules.
         gaps: what every installer leaves and is not there: `RECORD`, `INSTALLER`, `WHEEL`, or `RECORD of itself`.
+        has_digests: whether it gives a digest of any file.
     """
 
     name: str
@@ -71,6 +72,11 @@ class Distribution:
     requires: frozenset[str] = frozenset()
     groups: Mapping[str, frozenset[str]] = field(default_factory=dict)
     gaps: tuple[str, ...] = ()
+    has_digests: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Asked of each file, which any number of others may list as well.
+        object.__setattr__(self, "has_digests", any(self.files.values()))
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}".strip()
@@ -244,11 +250,11 @@ class Installed:
 
 
 def _owners(distributions: tuple[Distribution, ...]) -> dict[str, tuple[Distribution, ...]]:
-    found: dict[str, tuple[Distribution, ...]] = {}
+    found: dict[str, list[Distribution]] = {}
     for one in distributions:
         for path in one.files:
-            found[path] = (*found.get(path, ()), one)
-    return found
+            found.setdefault(path, []).append(one)
+    return {path: tuple(owners) for path, owners in found.items()}
 
 
 def _parents(path: str) -> Iterator[str]:

@@ -203,10 +203,13 @@ class _Look:
         for judged in Packages(self.task, self.snapshot).judged(real):
             path, name = judged.entry.path, real[judged.entry.path]
             is_elsewhere = not path.startswith(tuple(f"{place}/" for place in places))
-            is_strange = judged.standing is Standing.UNOWNED or (judged.owner and is_elsewhere)
+            # Packages of the system have none there, so that one which has is the agent's, or another's.
+            is_anothers = bool(judged.owner or judged.claimed) and is_elsewhere
+            is_strange = judged.standing is Standing.UNOWNED or is_anothers
             if not is_strange or not self._shadows(name, path) or self._is_own_conda(layout, judged.entry):
                 continue
-            observed = "a library that no package has, and that programs load"
+            whose = f"the package {judged.claimed[0]}" if judged.claimed else "no package"
+            observed = f"a library that {whose} has, and that programs load"
             if name in extended and is_built_anew(name):
                 if not (why := self._newer_doubt(name, judged.entry)):
                     self.remarks.append(f"{printable(path)} goes before the system's {name}, and is later")

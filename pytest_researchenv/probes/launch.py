@@ -45,7 +45,9 @@ __all__ = [
     "Setting",
     "attempt_labels",
     "attempted",
+    "blanked",
     "files_tar",
+    "filled",
     "launch",
     "restored",
 ]
@@ -234,12 +236,12 @@ def _container(
         told["RESEARCHENV_HOLD_S"] = f"{_HOLD_S:g}"
     if task.repository.root_on_path:
         told["PYTHONPATH"] = places.repo
-    added = {name: _filled(value, values) for name, value in tier.environment.items()}
+    added = {name: filled(value, values) for name, value in tier.environment.items()}
     return ContainerSpec(
         image=task.environment.image,
-        argv=tuple(_filled(argument, values) for argument in argv),
+        argv=tuple(filled(argument, values) for argument in argv),
         environment={**world, **told, **added},
-        workdir=_filled(tier.workdir, values),
+        workdir=filled(tier.workdir, values),
         labels=attempt_labels(task),
         limits=Limits(memory_bytes=int(tier.memory_gb * 1024**3)),
         mounts=task.assets,
@@ -378,12 +380,12 @@ def restored(
             container.put("/", archive)
         with _no_bytecode(task.tree, task.environment.workdir) as archive:
             container.put("/", archive)
-        with files_tar({**_blanked(task), **(files or {})}, folders) as archive:
+        with files_tar({**blanked(task), **(files or {})}, folders) as archive:
             container.put("/", archive)
         yield container
 
 
-def _blanked(task: ProbeTask) -> dict[str, bytes]:
+def blanked(task: ProbeTask) -> dict[str, bytes]:
     """What stands in the place of start-up hooks; nothing on another image than the one that was audited."""
     audit = task.audit
     if audit is None or audit.result.snapshot != task.environment.image:
@@ -441,7 +443,7 @@ def _add_folders(tar: tarfile.TarFile, folder: PurePosixPath, named: set[PurePos
         tar.addfile(entry)
 
 
-def _filled(text: str, values: Mapping[str, str]) -> str:
+def filled(text: str, values: Mapping[str, str]) -> str:
     """Fill in placeholders in one pass; other braces stay."""
     return re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], found[0]), text)
 
@@ -449,6 +451,6 @@ def _filled(text: str, values: Mapping[str, str]) -> str:
 def _filled_evidence(evidence: Evidence, values: Mapping[str, str]) -> Evidence:
     return replace(
         evidence,
-        files=tuple(replace(demand, path=_filled(demand.path, values)) for demand in evidence.files),
-        json=tuple(replace(demand, path=_filled(demand.path, values)) for demand in evidence.json),
+        files=tuple(replace(demand, path=filled(demand.path, values)) for demand in evidence.files),
+        json=tuple(replace(demand, path=filled(demand.path, values)) for demand in evidence.json),
     )

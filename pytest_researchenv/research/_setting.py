@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import PurePosixPath
 from typing import ClassVar
 
 from pytest_researchenv._sources import STRICT
+from pytest_researchenv.research._reported import Reported
 
 
 __all__ = [
@@ -204,9 +206,13 @@ class Evaluation:
         command: the published grader's; it is read, and not trusted.
         trains: whether the published grader runs training itself, and does not only read what is reported.
         minutes: how long one evaluation takes; None where nobody says.
+        limit_minutes: after so long our own evaluation is ended, and what was handed in fails.
+        memory_gb: memory of its container.
         first_result_minutes: mean time until the benchmark's own agent had its first valid result.
         unchecked: what the published grader takes without a look.
         flaws: what it gets wrong.
+        reported: how results are read that the agent reports itself, and what of them is executed again; None where
+            they are measured another way.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -216,9 +222,18 @@ class Evaluation:
     command: tuple[str, ...]
     trains: bool = False
     minutes: float | None = None
+    limit_minutes: float = 30.0
+    memory_gb: float = 4.0
     first_result_minutes: float | None = None
     unchecked: tuple[str, ...] = ()
     flaws: tuple[str, ...] = ()
+    reported: Reported | None = None
+
+    def __post_init__(self) -> None:
+        if not (0 < self.limit_minutes < float("inf") and 0 < self.memory_gb < float("inf")):
+            raise ValueError(
+                f"limit_minutes and memory_gb must be positive numbers, not {self.limit_minutes} and {self.memory_gb}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +243,7 @@ class Removal:
     Attributes:
         path: file or folder.
         holds: why it is kept from the agent.
-        parts: names in it, where the rest of the file stays.
+        parts: definitions in it, as `function` or `Class.method`, where the rest of the file stays.
         why: more about it.
     """
 
@@ -240,8 +255,11 @@ class Removal:
     why: str = ""
 
     def __post_init__(self) -> None:
-        if not _inside(self.path):
+        if not _inside(self.path) or PurePosixPath(self.path).as_posix() != self.path or self.path == ".":
             raise ValueError(f"path must be a path inside the task's tree, not {self.path!r}")
+        for part in self.parts:
+            if not all(name.isidentifier() for name in part.split(".")):
+                raise ValueError(f"parts must be names like `function` or `Class.method`, not {part!r}")
 
 
 @dataclass(frozen=True, slots=True)

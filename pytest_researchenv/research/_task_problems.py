@@ -15,6 +15,7 @@ from pytest_researchenv._problems import (
     nearest,
     stray_problems,
 )
+from pytest_researchenv.research._reported_problems import reported_problems
 from pytest_researchenv.research.metrics import Direction, Metric
 from pytest_researchenv.research.task import DoubtKind, Measure, PrimaryScore, Required, Score, Subtask, Task
 
@@ -72,6 +73,9 @@ def _task(task: Task) -> Iterator[tuple[str, str]]:
     if task.blocked.search_until >= task.withheld.public_since:
         text = f"{task.blocked.search_until} is not before {task.withheld.public_since}, from when on the withheld "
         yield "blocked.search_until", text + "paper could be found: give an earlier day"
+    if task.removed and task.source.path:
+        text = f"nothing is taken out of a folder on this machine ({task.source.path}): leave it out of the folder, or "
+        yield "removed", text + "give git and commit"
     for name, measure in task.measures.items():
         if not measure.range[0] < measure.range[1]:
             text = f"{list(measure.range)} is no range: give the smallest value, then the largest"
@@ -81,6 +85,7 @@ def _task(task: Task) -> Iterator[tuple[str, str]]:
     for name, subtask in task.subtasks.items():
         for key, text in (*_id(name, task), *_subtask(subtask, task)):
             yield f"subtasks.{name}.{key}" if key else f"subtasks.{name}", text
+    yield from reported_problems(task)
     for index, primary in enumerate(task.primary):
         yield from ((f"primary[{index}].{key}", text) for key, text in _primary(primary, task))
 

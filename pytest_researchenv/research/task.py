@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from pytest_researchenv._sources import STRICT
+from pytest_researchenv.research._reported import Format, Reported, Sample, Unit
 from pytest_researchenv.research._scores import (
     Confidence,
     Doubt,
@@ -44,6 +45,7 @@ __all__ = [
     "DoubtKind",
     "Evaluation",
     "Fetch",
+    "Format",
     "Hardware",
     "Holds",
     "Install",
@@ -52,13 +54,16 @@ __all__ = [
     "Origin",
     "PrimaryScore",
     "Removal",
+    "Reported",
     "Required",
     "ResearchSuite",
+    "Sample",
     "Score",
     "ScoreName",
     "Subtask",
     "Task",
     "TaskSource",
+    "Unit",
     "Validation",
     "Withheld",
 ]

@@ -19,11 +19,21 @@ from pytest_researchenv.sandbox._changes import changes
 from pytest_researchenv.sandbox._check import check_in_files
 from pytest_researchenv.sandbox._config import restored
 from pytest_researchenv.sandbox._disk import DiskWatch, written
+from pytest_researchenv.sandbox._engine import patience
+from pytest_researchenv.sandbox._stat import look
 from pytest_researchenv.sandbox._stdin import Feed
 from pytest_researchenv.sandbox._stream import ChunkReader, Pump, Stop, engine_call
 from pytest_researchenv.sandbox.capture import Capture
 from pytest_researchenv.sandbox.labels import Owner
-from pytest_researchenv.sandbox.protocol import CAPTURE_BYTES, Change, Completed, ContainerSpec, Termination
+from pytest_researchenv.sandbox.protocol import (
+    CAPTURE_BYTES,
+    Change,
+    Completed,
+    ContainerSpec,
+    FileStat,
+    Network,
+    Termination,
+)
 
 
 if TYPE_CHECKING:
@@ -38,6 +48,9 @@ _POLL_S = 0.05
 #: How long the end of a killed process may take, in seconds.
 _KILL_S = 30.0
 
+#: How long a commit may say nothing, in seconds: it copies all that was written, and then answers.
+_FREEZE_S = 1800
+
 _KILLED = 137
 
 #: The kernel's count of out-of-memory kills in the container's cgroup: version 1, then 2.
@@ -47,6 +60,10 @@ _OOM_FILES = ("/sys/fs/cgroup/memory/memory.oom_control", "/sys/fs/cgroup/memory
 _ENDLESS = "evalSymlinksInScope: too many links"
 
 _SIGNALS = range(129, 129 + 64)
+
+#: Bits of Go's `FileMode`: folder, link, device, FIFO, socket, character device, and what is none of all.
+_FOLDER, _LINK = 1 << 31, 1 << 27
+_KINDS = _FOLDER | _LINK | 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19
 
 
 class DockerContainer:
@@ -91,6 +108,23 @@ class DockerContainer:
         finally:
             # Until it is closed the engine holds the container's lock: even its removal would wait.
             chunks.close()
+
+    def stat(self, path: str) -> FileStat | None:
+        """Look at a path; None where there is nothing."""
+        check_in_files(self._spec, path)
+        with engine_call(f"look at {path}"):
+            found = look(self._api, self._id, path)
+        if not found.mode and not found.changed:
+            return None
+        kind = found.mode & _KINDS
+        return FileStat(
+            mode=found.mode & 0o777,
+            size=found.size,
+            changed=found.changed,
+            link=found.link if kind == _LINK else "",
+            folder=kind == _FOLDER,
+            regular=not kind,
+        )
 
     def start(self) -> None:
         """Start an idle container."""
@@ -176,6 +210,15 @@ class DockerContainer:
         streams = tuple(one.result() for one in apart)
         return Completed(self._argv, termination, code, capture.result(), duration, streams)
 
+    def connected(self) -> bool:
+        """Whether it is in all networks in which it was created."""
+        joined = {join.network for join in self._spec.joins}
+        # The engine's own network has a name of the engine's.
+        many = len(joined) + (self._spec.network is Network.OPEN)
+        with engine_call("look at the container's networks"):
+            found = self._api.inspect_container(self._id)["NetworkSettings"]["Networks"] or {}
+        return joined <= found.keys() and len(found) >= many
+
     def published(self) -> int:
         """Port on the loopback address of the engine's host behind which `ContainerSpec.publish` answers.
 
@@ -232,7 +275,8 @@ class DockerContainer:
             base = self._api.inspect_container(self._id)["Image"]
             configuration = restored(self._api.inspect_image(base)["Config"])  # type: ignore[no-untyped-call]
             configuration["Labels"] = {**labels, **self._owner.labels("snapshot")}
-            answer = self._api.commit(self._id, repository=repository, tag=tag, conf=configuration)
+            with patience(self._client, _FREEZE_S):
+                answer = self._api.commit(self._id, repository=repository, tag=tag, conf=configuration)
         return cast("str", answer["Id"])
 
     def remove(self) -> None:

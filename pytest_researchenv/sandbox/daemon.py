@@ -29,8 +29,9 @@ __all__ = ["Address", "connect", "context_address", "explicit_address", "find", 
 #: How long an engine may take to answer at first, in seconds.
 _PING_S = 5
 
-#: How long a single answer may take afterwards: committing tens of gigabytes says nothing for minutes.
-_ANSWER_S = 1800
+#: How long a single answer may take afterwards, in seconds: an engine that hangs must not hold up a run for longer.
+#: What takes longer, such as a commit of tens of gigabytes, is given its own time (`_engine.patience`).
+_ANSWER_S = 300
 
 _HOW_TO = """\
 How to get one:

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_researchenv._json import add_json, print_json
+from pytest_researchenv._place import add_results, new_run_name
 from pytest_researchenv.errors import ConfigurationError, ResearchEnvError, StoreError
 from pytest_researchenv.model import Environment, EnvironmentKey
 from pytest_researchenv.probes.lookup import printable
 from pytest_researchenv.provision import image_reference
 from pytest_researchenv.runs.origins import origin_of
 from pytest_researchenv.sandbox.daemon import connect
-from pytest_researchenv.sharing.contents import Contents, attempts_in, is_run_name
+from pytest_researchenv.sharing.contents import Contents, attempts_in
 from pytest_researchenv.sharing.images import check_images, held_images, load_images, tag_image
 from pytest_researchenv.sharing.merging import Came, Merged, merge_attempts, merge_sessions
 from pytest_researchenv.sharing.unpacking import MOST_BYTES, staging, unpack
@@ -58,7 +59,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     command.add_argument(
         "sources", type=Path, nargs="+", metavar="FILE", help="archives, or exported environments' folders"
     )
-    command.add_argument("--results", type=Path, default=Path("researchenv-results"), metavar="FOLDER")
+    add_results(command)
     command.add_argument(
         "--run", dest="name", type=_run_name, metavar="NAME", help="name of the run (default: its own)"
     )
@@ -78,9 +79,10 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def _run_name(argument: str) -> str:
-    if not is_run_name(argument):
-        raise argparse.ArgumentTypeError(f"{argument!r} cannot be the name of a run")
-    return argument
+    try:
+        return new_run_name(argument)
+    except ConfigurationError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _import(arguments: argparse.Namespace) -> int:
@@ -113,7 +115,7 @@ def _bring(imported: _Imported, arguments: argparse.Namespace) -> None:
         imported.merged += merge_sessions(unpacked, run)
         if archive:
             try:
-                imported.images += _load(archive, contents, imported.merged)
+                imported.images += _load(archive, contents, imported.merged, run)
             # The records are in: that the images are not is told beside it.
             except ResearchEnvError as error:
                 imported.problem = f"the records are imported, and the images are not: {error}"
@@ -167,7 +169,7 @@ def _altered(unpacked: Path, attempts: Sequence[object], run: str) -> Iterator[s
 # --- images -----------------------------------------------------------------------------------------------
 
 
-def _load(archive: Path, contents: Contents, merged: Sequence[Merged]) -> list[str]:
+def _load(archive: Path, contents: Contents, merged: Sequence[Merged], run: Path) -> list[str]:
     with contextlib.closing(connect()) as client:
         new = set(contents.images) - set(held_images(client, contents.images))
         if new:
@@ -178,7 +180,7 @@ def _load(archive: Path, contents: Contents, merged: Sequence[Merged]) -> list[s
             environment = attempt.environment() if attempt and one.came is not Came.CONFLICT else None
             if attempt is None or environment is None or environment.image not in new:
                 continue
-            tag_image(client, environment.image, image_reference(_placed(attempt, environment)))
+            tag_image(client, environment.image, image_reference(_placed(attempt, run)))
             named.add(environment.image)
         # What has no name goes with the next clean-up. None of ours: those are given to agents.
         for image in sorted(new - named):
@@ -186,13 +188,11 @@ def _load(archive: Path, contents: Contents, merged: Sequence[Merged]) -> list[s
     return sorted(new)
 
 
-def _placed(attempt: Attempt, environment: Environment) -> Attempt:
-    """The attempt as it is called here."""
-    folder = attempt.folder
-    run = folder.parents[environment.key.repository.count("/") + 2]
-    number = int(folder.name.rpartition("-")[2])
-    key = EnvironmentKey(run.name, environment.key.agent, environment.key.repository, number)
-    return Attempt(key, folder)
+def _placed(attempt: Attempt, run: Path) -> Attempt:
+    """The attempt as it is called here: by its folder, whatever its records say."""
+    agent, *repository, name = attempt.folder.relative_to(run).parts
+    key = EnvironmentKey(run.name, agent, "/".join(repository), int(name.rpartition("-")[2]))
+    return Attempt(key, attempt.folder)
 
 
 # --- what is told -----------------------------------------------------------------------------------------

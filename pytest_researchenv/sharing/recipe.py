@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pytest_researchenv.agents.trajectory import shell_command
 from pytest_researchenv.model import Environment
 from pytest_researchenv.probes.world import Interpreter, probe_environment
 from pytest_researchenv.report.html.text import visible
-from pytest_researchenv.report.html.work import shell_command
 
 
 __all__ = ["recipe"]

@@ -19,18 +19,10 @@ from pytest_researchenv.errors import SourceError
 from pytest_researchenv.model import GitSource, Repository
 from pytest_researchenv.probes.protocol import Tree
 from pytest_researchenv.source import fetch, tree_tar
+from tests.unit.gitting import git
 
 
 COMMIT = "1" * 40
-
-
-def git(folder: Path, *arguments: str) -> str:
-    """Run git as a user would, apart from this machine's configuration."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    environment |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    identity = ["-c", "user.name=x", "-c", "user.email=x@localhost", "-c", "safe.directory=*"]
-    argv = ["git", "-C", str(folder), *identity, *arguments]
-    return subprocess.run(argv, env=environment, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def had(cache: Path, url: str, commit: str = COMMIT, *, tag: str = "", name: str = "owner/toy") -> Tree:

@@ -16,6 +16,8 @@ import pytest
 from junitparser import Error, Failure, Properties, Skipped
 from junitparser.xunit2 import JUnitXml, TestCase
 
+from pytest_researchenv.testids import environment_of
+
 
 SUITES = Path(__file__).parents[2] / "suites"
 
@@ -199,6 +201,8 @@ def test_running_without_an_agent_is_a_usage_error_that_lists_them(suite: pytest
         (["--researchenv-junit=."], "*junit*'.'*folder*"),
         (["--researchenv-gpus=device=first"], "*gpus*'device=first'*device=0,2*"),
         (["--researchenv-agent-gpus=-1"], "*agent-gpus*'-1'*whole number*"),
+        (["--researchenv-keep=some"], "*keep: 'some' is no policy: give all, failed, none*"),
+        (["--researchenv-disk-floor=-1"], "*disk-floor*'-1'*GiB*"),
         (["--researchenv-slots=many"], "*slots*'many'*auto*"),
         (["--researchenv-lease-timeout=0"], "*lease-timeout*'0'*seconds*"),
         (["--researchenv-retries=-1"], "*retries*'-1'*whole number*"),
@@ -315,3 +319,18 @@ def test_the_suites_of_a_checkout_are_listed_without_docker(pytester: pytest.Pyt
     done = subprocess.run([sys.executable, "-c", script], cwd=pytester.path, check=False, capture_output=True)
 
     assert done.returncode == 0, done.stdout
+
+
+def test_sub_tasks_of_a_research_task_stay_on_one_worker() -> None:
+    """One environment is for all of them; each attempt has its own."""
+    ids = (
+        "s/test_research.py::test_improvement[codex-mini-digits_continual-steps2]",
+        "s/test_research.py::test_improvement[codex-mini-digits_continual-steps10]",
+        "s/test_research.py::test_improvement[codex-mini-digits_continual-steps2-2]",
+        "s/test_research.py::test_improvement[codex-digits_continual-steps2]",
+        "s/test_research.py::test_improvement[codex-mini-morpheme_tokens-pieces100]",
+    )
+    units = [environment_of(one, ("codex", "codex-mini"), is_research=lambda _: True) for one in ids]
+
+    assert units[0] == units[1]
+    assert len(set(units)) == 4

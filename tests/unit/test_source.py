@@ -16,20 +16,12 @@ from pytest_researchenv.errors import SourceError
 from pytest_researchenv.model import GitSource, PathSource, Repository, Source
 from pytest_researchenv.probes.protocol import Tree
 from pytest_researchenv.source import fetch, tree_tar
+from tests.unit.gitting import git
 
 
 def repository(source: Source, folder: Path | None = None) -> Repository:
     """Make a repository from a source."""
     return Repository(name="owner/toy", source=source, folder=str(folder or ""))
-
-
-def git(folder: Path, *arguments: str) -> str:
-    """Run git as a user would, apart from this machine's configuration."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    environment |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    identity = ["-c", "user.name=x", "-c", "user.email=x@localhost", "-c", "protocol.file.allow=always"]
-    argv = ["git", "-C", str(folder), *identity, *arguments]
-    return subprocess.run(argv, env=environment, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def write(folder: Path, files: Mapping[str, bytes]) -> Path:

@@ -7,7 +7,19 @@ from dataclasses import dataclass
 from pytest_researchenv.report.html.text import Excerpt
 
 
-__all__ = ["Call", "ClaimRow", "DiagnosisPart", "EnvironmentPage", "SignRow", "TierPart", "Turn", "Work"]
+__all__ = [
+    "BehaviourPart",
+    "Call",
+    "ClaimRow",
+    "DiagnosisPart",
+    "EnvironmentPage",
+    "InspectionPart",
+    "SignRow",
+    "SubtaskRow",
+    "TierPart",
+    "Turn",
+    "Work",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +157,77 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
+class SubtaskRow:
+    """What a sub-task of a research task came to, in words.
+
+    Attributes:
+        name: its id.
+        verdict: the verdict's word.
+        completed: whether there is a valid score.
+        score: the score that decides.
+        baseline: what it was compared with.
+        claimed: the same score as the agent's own code reported it; empty where it reports none.
+        words: the reason.
+    """
+
+    name: str
+    verdict: str
+    completed: str
+    score: str
+    baseline: str
+    claimed: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class InspectionPart:
+    """What a model said of a sub-task's results.
+
+    Attributes:
+        subtask: which.
+        verdict: the inspection's word.
+        model: who was asked.
+        words: its summary, or why there is no verdict.
+        violations: category, what, and quotes.
+        voided: what it said and could not prove.
+    """
+
+    subtask: str
+    verdict: str
+    model: str
+    words: str
+    violations: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+    voided: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BehaviourPart:
+    """How an agent went about a research task, and what came of it.
+
+    Attributes:
+        facts: name → value.
+        timeline: a drawing; empty where there is none.
+        ends: what its left and its right end mean.
+        phases: name, share of time, of tokens, of steps.
+        points: when a score was printed, which, and its value.
+        unchecked: when a job was started that nobody looked at again, and its command.
+        over_claims: of what, what was claimed, what was found, and the line.
+        subtasks: what they came to.
+        inspections: what a model said of them.
+    """
+
+    facts: tuple[tuple[str, str], ...] = ()
+    timeline: str = ""
+    ends: tuple[str, str] = ("", "")
+    phases: tuple[tuple[str, str, str, str], ...] = ()
+    points: tuple[tuple[str, str, str], ...] = ()
+    unchecked: tuple[tuple[str, str], ...] = ()
+    over_claims: tuple[tuple[str, str, str, str], ...] = ()
+    subtasks: tuple[SubtaskRow, ...] = ()
+    inspections: tuple[InspectionPart, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class EnvironmentPage:
     """Everything.
 
@@ -163,6 +246,7 @@ class EnvironmentPage:
         work: what it did.
         transcript: ends of what it printed; None where there is nothing.
         refused: requests to the outside that were refused.
+        behaviour: how it went about a research task; None of any other work.
         commands: what to type to see it again: what for → command.
         version: of this package.
     """
@@ -181,5 +265,6 @@ class EnvironmentPage:
     work: Work = Work()
     transcript: Excerpt | None = None
     refused: tuple[str, ...] = ()
+    behaviour: BehaviourPart | None = None
     commands: tuple[tuple[str, str], ...] = ()
     version: str = ""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pytest_researchenv.diagnosis import Diagnosis
 from pytest_researchenv.model import Cause, Environment, SelfReport, Sign, Tier, TierResult, Verdict
+from pytest_researchenv.report.html.behaviour import behaviour_part
 from pytest_researchenv.report.html.environment_view import ClaimRow, DiagnosisPart, EnvironmentPage, SignRow, TierPart
 from pytest_researchenv.report.html.places import Places
 from pytest_researchenv.report.html.reasons import Reasons
@@ -67,6 +68,7 @@ def attempt_page(
         work=read_work(attempt.folder / "trajectory.json"),
         transcript=read_excerpt(attempt.folder / "transcript.log"),
         refused=environment.refused if environment else (),
+        behaviour=behaviour_part(attempt),
         commands=tuple(_commands(attempt, results)),
         version=version,
     )

@@ -8,15 +8,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from pytest_researchenv.agents.trajectory import shell_command
 from pytest_researchenv.report.html.environment_view import Call, Turn, Work
 from pytest_researchenv.report.html.text import cut, without_terminal
 from pytest_researchenv.report.html.words import amount, duration, size
 
 
-__all__ = ["read_work", "shell_command"]
+__all__ = ["MOST_BYTES", "read_work"]
 
 #: Larger trajectories are not read.
-_MOST_BYTES = 16 * 1024**2
+MOST_BYTES = 16 * 1024**2
 
 #: Of a longer trajectory, how many steps of its beginning and of its end are shown.
 _FIRST, _LAST = 120, 40
@@ -24,15 +25,12 @@ _FIRST, _LAST = 120, 40
 #: How much of a message, of a command and of an output is shown.
 _MESSAGE, _COMMAND, _OUTPUT = 2000, 2000, 3000
 
-#: Names of arguments that hold a shell's command.
-_SHELL = ("command", "cmd", "script")
-
 
 def read_work(path: Path) -> Work:
     """Read a trajectory."""
     try:
         length = path.stat().st_size
-        if length > _MOST_BYTES:
+        if length > MOST_BYTES:
             return Work(problem=f"The trajectory has {size(length)}, which is too much for a page: {path.name}")
         document = json.loads(path.read_bytes())
     except FileNotFoundError:
@@ -97,15 +95,6 @@ def _command(arguments: object) -> tuple[bool, str]:
     if (found := shell_command(arguments)) is not None:
         return True, cut(found, _COMMAND)
     return False, cut(json.dumps(arguments, ensure_ascii=False, indent=1), _COMMAND)
-
-
-def shell_command(arguments: object) -> str | None:
-    """Return the shell's command among the arguments of a call; None where there is none."""
-    if isinstance(arguments, dict):
-        for name in _SHELL:
-            if isinstance(found := arguments.get(name), str):
-                return found
-    return None
 
 
 def _mappings(found: object) -> Iterable[Mapping[str, Any]]:

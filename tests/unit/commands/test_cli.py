@@ -150,7 +150,7 @@ def test_most_examples_are_run_without_an_engine() -> None:
 def test_a_wrong_call_ends_with_2(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """An unknown option, of whichever command; nothing is printed on stdout."""
     arguments = {"lock": ["x"], "prove": ["x"], "resolve": ["x"], "document": ["x"], "new-repository": ["x"]}
-    arguments |= {"trajectory": ["x"], "completion": ["bash"], "compare": ["x"]}
+    arguments |= {"restore": ["x", "y"], "trajectory": ["x"], "completion": ["bash"], "compare": ["x"]}
     option = ["--no-such-option"] if name != "shell" else []
     with pytest.raises(SystemExit, match=r"^2$"):
         main([name, *arguments.get(name, []), *option])
@@ -232,6 +232,29 @@ def test_a_reader_who_has_seen_enough_sees_no_traceback() -> None:
     assert (done.stdout, done.stderr) == ("{\n", "")
 
 
+def test_a_full_disk_behind_stdout_is_said(place: Path) -> None:
+    """Not by a traceback, whichever command and form."""
+    for line in ("schema result", "stats default --json", "stats default", "logs default --tier C1"):
+        with Path("/dev/full").open("wb") as full:
+            command = [sys.executable, "-m", "pytest_researchenv.cli", *line.split()]
+            done = subprocess.run(command, cwd=place, check=False, stdout=full, stderr=subprocess.PIPE, text=True)
+
+        said = "what it says cannot be written: [Errno 28] No space left on device; make room, or have it go elsewhere"
+        assert (done.returncode, done.stderr) == (1, f"researchenv: {said}\n")
+
+
+def test_an_interrupted_command_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """By the exit code that shells have for it, and without a traceback."""
+
+    def interrupted(_: argparse.ArgumentParser) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pytest_researchenv.schemas.add_json", interrupted)
+
+    assert main(["schema", "result"]) == 130
+    assert capsys.readouterr().err == "researchenv: interrupted\n"
+
+
 def test_what_cannot_be_encoded_is_written_out(place: Path) -> None:
     """A name in bytes that are no text ends no command with a traceback."""
     name = b"odd-\xff.json"
@@ -278,6 +301,8 @@ def documented() -> dict[str, set[str]]:
 @pytest.mark.usefixtures("place")
 def test_json_is_one_document_with_the_documented_keys(example: Example, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing else is on stdout, and docs/commands.md names every key."""
+    # Of another test's: it is never written over.
+    shutil.rmtree("restored", ignore_errors=True)
     argv = [*shlex.split(example.line)[1:], "--json"]
     assert main(argv) == expected(example)
     said = capsys.readouterr().out

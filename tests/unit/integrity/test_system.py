@@ -159,6 +159,18 @@ def test_a_library_that_the_loader_takes_first(name: str, old: bool) -> None:  #
     assert fields({"/etc/ld.so.cache": table, **linked}) == ["/opt/evil/real.so"]
 
 
+def test_a_package_that_came_later_has_no_library_elsewhere() -> None:
+    """Its records are root's to write, and packages of the system have nothing in /usr/local."""
+    path = "/usr/local/lib/libz.so.1"
+    table = cache(("libz.so.1", path), ("libz.so.1", f"{LIB}/libz.so.1"))
+    package: Nodes = {
+        "/var/lib/dpkg/status": f"{STATUS}Package: fast\nStatus: install ok installed\nVersion: 1\n\n",
+        "/var/lib/dpkg/info/fast.md5sums": md5((path, EVIL)),
+    }
+
+    assert fields({"/etc/ld.so.cache": table, path: EVIL, **package}) == [path]
+
+
 @pytest.mark.parametrize(
     "path",
     [

@@ -18,7 +18,7 @@ from pytest_researchenv.suite import holds_tasks, load_suite, validate
 
 
 ROOT = Path(__file__).parents[3]
-HEADER, TASK = (
+HEADER, TASK, REPORTED = (
     block.split("```")[0]
     for block in (ROOT / "docs" / "research-format.md").read_text(encoding="utf-8").split("```toml\n")[1:]
 )
@@ -63,7 +63,7 @@ def test_every_key_of_the_format_is_read(example: Task, tmp_path: Path) -> None:
     assert example.data["digits"].fetch is Fetch.PACKAGE
     assert [(removal.holds, removal.parts) for removal in example.removed] == [
         (Holds.GRADING, ()),
-        (Holds.WITHHELD, ("recall",)),
+        (Holds.WITHHELD, ("Buffer.recall",)),
     ]
     assert subtask.needs == (Need.NETWORK,)
     assert subtask.required.severities == {"noise": 5}

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from pytest_researchenv.errors import ConfigurationError
+from pytest_researchenv.model import PrunedSource
 from pytest_researchenv.research.suite import load_research_suite
 from pytest_researchenv.research.workplace import workplace_of
 from pytest_researchenv.source import fetch
@@ -23,8 +21,17 @@ def test_a_workplace_holds_the_code_and_nothing_of_the_evaluation(tmp_path: Path
     assert not [name for name in files if "evaluat" in name or "withheld" in name]
 
 
-def test_trees_that_must_be_prepared_are_refused() -> None:
-    """A published tree holds what an agent may not see, and is not given away as it is."""
-    task = next(one for one in load_research_suite(find_suite("researchgym")).tasks if one.source.git)
-    with pytest.raises(ConfigurationError, match="cannot be given"):
-        workplace_of(task)
+def test_published_trees_are_pruned_where_they_are_fetched() -> None:
+    """What a description removes is taken out of the published folder, and what it withholds may not be named in it."""
+    task = next(one for one in load_research_suite(find_suite("researchgym")).tasks if one.acronym == "CMR")
+    source = workplace_of(task).source
+    assert isinstance(source, PrunedSource)
+    assert [one.path for one in source.cuts] == [one.path for one in task.removed]
+    assert [one.path for one in source.cuts if one.secret] == [
+        "models/tta_baselines/tcr.py",
+        "models/blip_tta.py",
+        "models/clip_model.py",
+        "models/clip_reid_tta.py",
+    ]
+    assert source.words == ("TCR",)
+    assert source.phrases == ("Test-time Adaptation for Cross-modal Retrieval with Query Shift", "2410.15624")
