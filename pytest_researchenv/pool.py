@@ -273,6 +273,9 @@ class Pool:
             host = self._host(candidate)
             if isinstance(host, Host) and host.id == engine:
                 return candidate
+        if name in self._names and isinstance(self._hosts[name], Host):
+            # Its host may have another name now: whether the image is there decides.
+            return name
         failed = self._hosts.get(name)
         if isinstance(failed, DaemonUnavailableError):
             raise DaemonUnavailableError(f"{failed}\nThe environment is there: start that engine, or build it again.")
