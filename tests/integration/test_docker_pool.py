@@ -84,6 +84,8 @@ def _ssh_in(folder: Path) -> Path:
     (folder / "ssh_config").write_text(
         f"IdentityFile {folder}/user.key\nIdentitiesOnly yes\nUserKnownHostsFile {folder}/known\n"
         "StrictHostKeyChecking accept-new\nBatchMode yes\n"
+        # As the page advises: otherwise each call makes a connection of its own.
+        f"ControlMaster auto\nControlPath {folder}/master\nControlPersist 60\n"
     )
     (programs / "ssh").write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {folder}/ssh_config "$@"\n')
     (programs / "ssh").chmod(0o755)
@@ -114,6 +116,7 @@ def _sshd(engine: SecondEngine) -> Iterator[str]:
             time.sleep(0.2)
         yield f"host=ssh://{address}:{port}"
     finally:
+        subprocess.run([folder / "bin/ssh", "-O", "exit", address], check=False, capture_output=True)
         process.terminate()
         process.wait()
 
@@ -166,6 +169,7 @@ def test_environments_are_spread_and_stay_where_they_are(place: Workplace, far: 
 @pytest.mark.skipif(SSHD is None, reason="needs sshd: apt-get install openssh-server")
 def test_an_engine_is_reached_by_ssh(place: Workplace, far: Far) -> None:
     """A whole pyramid over ssh: streams in both directions, deadlines and exit codes are as over a socket."""
+    pytest.importorskip("paramiko", reason="needs pip install 'pytest-researchenv[ssh]'")
     chosen = ["--researchenv-agent=oracle", "-k", "plain"]
 
     alone = place.run(*chosen, "--researchenv-results=alone").outcomes
