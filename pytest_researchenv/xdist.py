@@ -38,9 +38,11 @@ class XdistHooks:
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Producer) -> Scheduling | None:
         """Deal tests out by the environments that they judge, unless the user chose how they are distributed.
 
-        Otherwise workers wait for one another's environment instead of building the next.
+        Otherwise workers wait for one another's environment instead of building the next. Sessions without an agent are
+        none of ours.
         """
-        if not config.stash.get(_UNDECIDED, False) or config.getoption("dist") != "load":
+        undecided = config.stash.get(_UNDECIDED, False) and config.getoption("dist") == "load"
+        if not undecided or not chosen_agents(config):
             return None
         # Only sessions with workers have xdist loaded.
         from pytest_researchenv.xdist_scheduling import EnvironmentScheduling  # noqa: PLC0415

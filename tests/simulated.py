@@ -36,7 +36,10 @@ class Agent(FakeAgent):
 
 class Probe(FakeProbe):
     def judge(self, task):
-        if os.environ.get("DIES") == f"{{task.environment.key.repository}} {{self.tier}}":
+        once = Path(os.environ.get("DIES_ONCE", os.devnull))
+        if os.environ.get("DIES") == f"{{task.environment.key.repository}} {{self.tier}}" and not once.is_file():
+            if "DIES_ONCE" in os.environ:
+                once.touch()
             os._exit(3)
         task.log(f"CUDA_VISIBLE_DEVICES={{os.environ.get('CUDA_VISIBLE_DEVICES')}}\\n".encode())
         return super().judge(task)

@@ -2,92 +2,11 @@
 
 from __future__ import annotations
 
-import heapq
-from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-
 import pytest
 
+from benchmarks.scheduling import Site
 from pytest_researchenv.scheduling import Dispatch, in_order
 from pytest_researchenv.testids import environment_of, shape_of, trial_of
-
-
-@dataclass
-class Site:
-    """Workers as xdist's are: each begins with a test once it has the next one, or was told that there is none.
-
-    The first test of an environment builds it; whoever begins with another one meanwhile waits until it is built.
-    """
-
-    builds: Sequence[float]
-    probes: Sequence[Sequence[float]]
-    workers: int
-    dies: tuple[int, int] | None = None
-    spread: bool = True
-    now: float = 0.0
-    ran: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
-    ended: list[float] = field(default_factory=list)
-    waited_s: float = 0.0
-    built: dict[int, float] = field(default_factory=dict)
-    built_by: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
-
-    def __post_init__(self) -> None:
-        self.tests = [(number, seconds) for number, some in enumerate(self.probes) for seconds in some]
-        groups: dict[int, list[int]] = defaultdict(list)
-        for test, (environment, _) in enumerate(self.tests):
-            groups[environment].append(test)
-        self._queues: dict[int, list[int]] = {worker: [] for worker in range(self.workers)}
-        self._ended: set[int] = set()
-        self._busy: dict[int, int] = {}
-        self._events: list[tuple[float, int]] = []
-        self.dispatch = Dispatch(list(groups.values()), send=self._send, end=self._ended.add, spread=self.spread)
-
-    def _send(self, worker: int, tests: list[int]) -> None:
-        assert worker not in self._ended
-        self._queues[worker] += tests
-
-    def _begin(self) -> None:
-        for worker, queue in self._queues.items():
-            if worker not in self._busy and (len(queue) > 1 or (queue and worker in self._ended)):
-                test = queue.pop(0)
-                environment, seconds = self.tests[test]
-                if environment not in self.built:
-                    self.built[environment] = self.now + self.builds[environment]
-                    self.built_by[environment].append(worker)
-                begins = max(self.now, self.built[environment])
-                self.waited_s += begins - self.now if self.built_by[environment][-1] != worker else 0.0
-                self._busy[worker] = test
-                heapq.heappush(self._events, (begins + seconds, worker))
-
-    def run(self) -> float:
-        """Return how long it took; every test was run once, but for the one at which a worker died."""
-        for worker in self._queues:
-            self.dispatch.join(worker)
-        self.dispatch.deal()
-        self._begin()
-        while self._events:
-            self.now, worker = heapq.heappop(self._events)
-            test = self._busy.pop(worker)
-            if self.dies == (worker, len(self.ran[worker])):
-                self._die(worker)
-            else:
-                self.ran[worker].append(test)
-                self.ended.append(self.now)
-                self.dispatch.done(worker, test)
-            self._begin()
-        assert not self.dispatch.waiting
-        assert all(not queue for queue in self._queues.values())
-        return self.now
-
-    def _die(self, worker: int) -> None:
-        self._queues.pop(worker)
-        # xdist puts a new one in its place.
-        new = 1 + max(self._queues, default=worker)
-        assert self.dispatch.leave(worker) is not None
-        self._queues[new] = []
-        self.dispatch.join(new)
-        self.dispatch.deal()
 
 
 def test_while_there_is_something_to_build_an_environments_tests_stay_together() -> None:
