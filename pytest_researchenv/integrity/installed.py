@@ -237,7 +237,12 @@ class Installed:
         self._followed += 1
         if self._followed == _MOST_FOLLOWED:
             self.problems.append(f"more than {_MOST_FOLLOWED} files of distributions are elsewhere than they should be")
-        return self._snapshot.entry(path) if self._followed < _MOST_FOLLOWED else None
+        if self._followed >= _MOST_FOLLOWED:
+            return None
+        entry = self._snapshot.entry(path)
+        if path in self._links and (entry is None or entry.kind is Kind.LINK) and is_fleeting(self._snapshot, path):
+            self.problems.append(f"{printable(path)} leads somewhere only while a process runs")
+        return entry
 
     def _root(self, link: str) -> str:
         """The folder that a link of a whole tree of links leads into: its target without what it is in its site."""
