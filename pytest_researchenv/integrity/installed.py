@@ -159,6 +159,9 @@ class Installed:
         That such a record names the metadata says nothing: of a file that it gives no digest of, it knows nothing.
         """
         for path in (one.path, *(f"{one.path}/{name}" for name in _METADATA)):
+            # A look for each of thousands of distributions takes the engine minutes.
+            if not self.owners(path) and path not in self._links and not self.link_above(path):
+                continue
             entry = self._snapshot.entry(path)
             owners = self.owners(entry.path) if entry is not None and entry.kind is Kind.FILE else ()
             packaged = [owner for owner in owners if owner.style in (Style.CONDA, Style.DEBIAN)]
