@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import final
@@ -25,11 +25,12 @@ from pytest_researchenv.errors import (
 from pytest_researchenv.gateway.protocol import Ledger
 from pytest_researchenv.hardware import Hardware
 from pytest_researchenv.leases.desk import holds_nothing
-from pytest_researchenv.model import Environment, EnvironmentKey, Examination, Repository, Tier, Verdict
+from pytest_researchenv.model import Environment, EnvironmentKey, Examination, Repository, Tier, TierResult, Verdict
 from pytest_researchenv.probes.protocol import Tree
 from pytest_researchenv.progress import Teller
 from pytest_researchenv.provision import provision
 from pytest_researchenv.redaction import Redactor, secrets_in
+from pytest_researchenv.research.result import ResearchResult
 from pytest_researchenv.secrets import Secret
 from pytest_researchenv.settings import DEFAULT_TIMEOUT_S, Settings
 from pytest_researchenv.source import fetch, identity
@@ -176,7 +177,9 @@ class Environments:
         newest = earlier[-1]
         if not newest.finished:
             return Verdict.ERROR if newest.error() else None
-        verdicts = [one.verdict for one in newest.judged(subject) if one.session != self._settings.session]
+        found: Sequence[TierResult | ResearchResult]
+        found = newest.judged(subject) if isinstance(subject, Tier | Examination) else newest.research(subject)
+        verdicts = [one.verdict for one in found if one.session != self._settings.session]
         return verdicts[-1] if verdicts else None
 
     def tree(self, repository: Repository) -> Tree:

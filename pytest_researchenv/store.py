@@ -193,13 +193,9 @@ class Attempt:
         paths = sorted(self.folder.glob(f"{Examination.INTEGRITY}-[0-9]*.json"), key=_number)
         return [_require(path, _AUDIT) for path in paths]
 
-    def judged(self, subject: Tier | Examination | str) -> list[TierResult] | list[ResearchResult]:
-        """Every result of a tier, of the audit, or of a sub-task, oldest first."""
-        if isinstance(subject, Tier):
-            return self.results(subject)
-        if isinstance(subject, Examination):
-            return [audit.result for audit in self.audits()]
-        return self.research(subject)
+    def judged(self, subject: Tier | Examination) -> list[TierResult]:
+        """Every result of a tier or of the audit, oldest first."""
+        return self.results(subject) if isinstance(subject, Tier) else [audit.result for audit in self.audits()]
 
     def research(self, subtask: str) -> list[ResearchResult]:
         """Every result of a sub-task, oldest first."""

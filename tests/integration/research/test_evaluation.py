@@ -83,7 +83,8 @@ def test_how_handed_in_code_ends_is_its_own_failure(
     """Out of memory, out of time or a crash of what was handed in: a failure with its cause, and never an error."""
 
     def altered(task: Task) -> Task:
-        return replace(task, evaluation=replace(task.evaluation, **limit))
+        limited = replace(task.evaluation, **limit)  # type: ignore[arg-type] # both are numbers
+        return replace(task, evaluation=limited)
 
     result = gym.evaluated(TASK, gym.worked(TASK, handed_in(method)), SUBTASK, altered=altered)
 
