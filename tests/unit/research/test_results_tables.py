@@ -52,8 +52,9 @@ def test_each_sub_task_has_a_line_and_each_task_its_sums(tmp_path: Path) -> None
     assert rows["steps5"][4:9] == ("failed", "no", "nothing handed in", "Acc", None)
     assert GOOD.deciding
     assert GOOD.deciding.share
-    half = pytest.approx(GOOD.deciding.share / 2)
-    assert sums.rows == (("default:oracle", "mine/digits", 1, 2, 1, 1, 0, half, half),)
+    (task,) = sums.rows
+    assert task[:7] == ("default:oracle", "mine/digits", 1, 2, 1, 1, 0)
+    assert task[7:] == (GOOD.deciding.share / 2,) * 2
 
 
 def test_an_attempt_with_an_error_enters_no_score(tmp_path: Path) -> None:
@@ -61,8 +62,9 @@ def test_an_attempt_with_an_error_enters_no_score(tmp_path: Path) -> None:
     _, sums = tables(recorded(tmp_path, {"steps2": GOOD, "steps5": BROKEN}, {"steps2": GOOD, "steps5": GOOD}))
 
     assert GOOD.deciding
-    share = pytest.approx(GOOD.deciding.share)
-    assert sums.rows == (("default:oracle", "mine/digits", 2, 3, 3, 3, 1, share, share),)
+    (task,) = sums.rows
+    assert task[:7] == ("default:oracle", "mine/digits", 2, 3, 3, 3, 1)
+    assert task[7:] == (GOOD.deciding.share,) * 2
 
 
 def test_the_newest_result_counts(tmp_path: Path) -> None:
