@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -35,12 +35,22 @@ from pytest_researchenv.errors import (
 from pytest_researchenv.frozen import evict, sweep
 from pytest_researchenv.gateway.protocol import Gateway, Ledger, ModelService
 from pytest_researchenv.leases.desk import holds_nothing
-from pytest_researchenv.model import Environment, EnvironmentKey, Eviction, Examination, Repository, Tier, Verdict
+from pytest_researchenv.model import (
+    Environment,
+    EnvironmentKey,
+    Eviction,
+    Examination,
+    Repository,
+    Tier,
+    TierResult,
+    Verdict,
+)
 from pytest_researchenv.ordering import Orders
 from pytest_researchenv.probes.protocol import Tree
 from pytest_researchenv.progress import Teller
 from pytest_researchenv.provision import provision
 from pytest_researchenv.redaction import Redactor, secrets_in
+from pytest_researchenv.research.result import ResearchResult
 from pytest_researchenv.secrets import Secret
 from pytest_researchenv.settings import Extension, Settings
 from pytest_researchenv.source import fetch
@@ -326,7 +336,9 @@ class Environments:
         newest = earlier[-1]
         if not newest.finished:
             return Verdict.ERROR if newest.error() else None
-        verdicts = [one.verdict for one in newest.judged(subject) if one.session != self._settings.session]
+        found: Sequence[TierResult | ResearchResult]
+        found = newest.judged(subject) if isinstance(subject, Tier | Examination) else newest.research(subject)
+        verdicts = [one.verdict for one in found if one.session != self._settings.session]
         return verdicts[-1] if verdicts else None
 
     def tree(self, repository: Repository) -> Tree:
