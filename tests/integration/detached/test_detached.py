@@ -14,7 +14,7 @@ import pytest
 from pytest_researchenv.archiving.index import newest_index
 from pytest_researchenv.detached.record import going_on, keeper_of
 from pytest_researchenv.sandbox.reaper import reap
-from tests.integration.research.conftest import Bench
+from tests.integration.detached.conftest import Bench
 
 
 if TYPE_CHECKING:
