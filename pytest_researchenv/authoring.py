@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from rich.console import Console
 
 from pytest_researchenv._choice import write_page
 from pytest_researchenv._json import add_json, print_json, teller
+from pytest_researchenv._place import add_results, run_folder
 from pytest_researchenv._suite_table import suite_document
 from pytest_researchenv.errors import ConfigurationError, SourceError, SuiteError
 from pytest_researchenv.lock import LOCK, lock_problems, write_lock
@@ -69,7 +70,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     pages = commands.add_parser("document")
     _add_suite(pages)
     pages.add_argument("--docs", type=Path, default=Path("docs"), metavar="FOLDER", help="where to (default: docs)")
-    pages.add_argument("--results", type=Path, default=Path("researchenv-results"), metavar="FOLDER")
+    add_results(pages)
     pages.add_argument("--run", dest="name", default="proof", metavar="NAME", help="name of the run (default: proof)")
     add_json(pages)
     pages.set_defaults(run=_document)
@@ -95,6 +96,10 @@ def _validate(arguments: argparse.Namespace) -> int:
     folder = find_suite(arguments.suite)
     say, cache = teller(arguments), arguments.cache.expanduser()
     document = _held(folder, shown=not arguments.json)
+    if document["valid"]:
+        document["warnings"] = warnings = list(_missing_trees(folder))
+        for warning in warnings:
+            say(f"warning: {warning}")
     if document["valid"] and arguments.locked:
         problems = lock_problems(folder)
         say("\n".join(problems) or "locked: no file has changed")
@@ -123,6 +128,16 @@ def _held(folder: Path, *, shown: bool) -> dict[str, object]:
         return {"suite": str(folder), "valid": True, "problem": "", **held}
     except SuiteError as error:
         return {"suite": str(folder), "valid": False, "problem": str(error)}
+
+
+def _missing_trees(folder: Path) -> Iterator[str]:
+    """Say which trees are to be on this machine, and are not: a suite may be looked at where nothing is built."""
+    for repository in () if holds_tasks(folder) else load_suite(folder).repositories:
+        if isinstance(repository.source, PathSource):
+            tree = Path(repository.folder, repository.source.path)
+            if not tree.is_dir():
+                path = repository.source.path
+                yield f"{repository.slug}: source.path: {path!r} leads to no folder here: nothing can be built from it"
 
 
 def _count_imports(folder: Path, cache: Path, output: Path | None, say: Callable[[str], None]) -> list[ImportCount]:
@@ -234,7 +249,7 @@ def _document(arguments: argparse.Namespace) -> int:
 
 
 def _proven_pages(suite: Suite, results: Path, name: str) -> dict[str, str]:
-    run = results / name
+    run = run_folder(results, name)
     if not run.is_dir():
         raise ConfigurationError(
             f"there is no run in {run}: name it by --results and --run, or `researchenv prove` first"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from rich.console import Console
 
 from pytest_researchenv._json import add_json, print_json
+from pytest_researchenv._place import add_results, run_folder
 from pytest_researchenv.report.calibration import Calibration, calibration_table
 from pytest_researchenv.runs.reading import read_run
 from pytest_researchenv.runs.telling import tell_damage
@@ -27,7 +27,7 @@ _LEGEND = (
 def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the command."""
     calibration = commands.add_parser("calibration")
-    calibration.add_argument("--results", type=Path, default=Path("researchenv-results"), metavar="FOLDER")
+    add_results(calibration)
     calibration.add_argument("--run", dest="name", default="default", metavar="NAME", help="run (default: default)")
     add_json(calibration)
     calibration.set_defaults(run=_calibration)
@@ -39,7 +39,7 @@ def calibrations(run: Run) -> list[Calibration]:
 
 
 def _calibration(arguments: argparse.Namespace) -> int:
-    run = read_run(arguments.results / arguments.name)
+    run = read_run(run_folder(arguments.results, arguments.name))
     tell_damage(run)
     found = calibrations(run)
     if arguments.json:

@@ -91,6 +91,11 @@ class ResearchCase:
         """What stands in the test's id. The first attempt's is the same however many there are."""
         return _joined(self.agent, self.task.slug, self.subtask_id, trial=self.trial)
 
+    @property
+    def group(self) -> str:
+        """What tells the work at its task from that of all others: its sub-tasks are one environment's."""
+        return _joined(self.agent, self.task.key, trial=self.trial)
+
 
 def cases_for(config: pytest.Config, folder: Path) -> list[Case]:
     """Return the cases of the suite in a folder.

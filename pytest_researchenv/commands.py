@@ -20,6 +20,7 @@ exit codes:
   0  done, and nothing is wrong
   1  a problem was found, or the command could not do its work; what is wrong stands on stderr, or in what it prints
   2  a wrong call: no such command, option or value
+  130  interrupted by Ctrl-C
   Where they run something else, `shell` ends with its exit code, and `rerun` with that of pytest.
 """
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from rich.console import Console
 
 from pytest_researchenv._choice import one_of
 from pytest_researchenv._json import add_json, print_json
+from pytest_researchenv._place import add_results
 from pytest_researchenv.diagnosis import shipped_rules
 from pytest_researchenv.diagnosis.stored import diagnosed
 from pytest_researchenv.model import Tier
@@ -20,6 +20,7 @@ from pytest_researchenv.report.diagnoses import (
     rules_document,
     rules_markdown,
 )
+from pytest_researchenv.runs.telling import tell_left_out
 from pytest_researchenv.verifying.attempts import Chosen, attempts_of
 
 
@@ -32,7 +33,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     diagnose.add_argument(
         "name", metavar="RUN", nargs="?", default="default", help="name of the run (default: default)"
     )
-    diagnose.add_argument("--results", type=Path, default=Path("researchenv-results"), metavar="FOLDER")
+    add_results(diagnose)
     diagnose.add_argument("--agent", action="append", metavar="NAME", help="only this agent's; may be repeated")
     diagnose.add_argument(
         "--repository", action="append", metavar="NAME", help="only this repository, by its short name; may be repeated"
@@ -57,7 +58,7 @@ def _diagnose(arguments: argparse.Namespace) -> int:
         return 0
     chosen = Chosen(arguments.agent or (), arguments.repository or ())
     attempts = attempts_of(arguments.results, arguments.name, chosen)
-    found = list(diagnosed(attempts, tiers=arguments.tier or ()))
+    found = list(diagnosed(attempts, tiers=arguments.tier or (), unreadable=tell_left_out))
     if arguments.json:
         print_json([diagnosis_document(one) for one in found])
         return 0

@@ -30,6 +30,14 @@ def _no_tools(tool: Tool) -> Mount:
     raise ImageError(f"this engine makes no volumes, so it has none for the tool {tool.key}")
 
 
+def _no_scripts(target: str, files: Mapping[str, Path]) -> Mount:
+    raise ImageError(f"this engine makes no volumes, so it has none for the {len(files)} files of {target}")
+
+
+def _no_interpreter(requirements: tuple[str, ...]) -> Mount:
+    raise ImageError(f"this engine makes no volumes, so it has no interpreter of ours with {', '.join(requirements)}")
+
+
 def _no_gateway(request: GatewayRequest) -> AbstractContextManager[Gateway]:
     raise ImageError(f"this engine makes no gateways, so nothing can stand before {request.service}")
 
@@ -51,6 +59,10 @@ class Engine:
         volume_of: puts a file of this host (name, digest of its content, path) into a read-only volume.
         data_of: puts a data set of this host (name, folder or file) into a read-only volume.
         tool_volume: puts an agent's tool into a read-only volume, once.
+        scripts: puts files of this host (path below a folder → file) into a read-only volume that is mounted there, and
+            that only the super-user can read.
+        interpreter: puts an interpreter of ours, with packages, into a read-only volume (`sandbox/interpreter.py` has
+            the paths in it); no agent ever has it.
         gateway: opens a gateway for one attempt.
         version: name and version of the engine.
         close: lets go of the connection.
@@ -68,6 +80,8 @@ class Engine:
     volume_of: Callable[[str, str, Path], Mount] = _no_volumes
     data_of: Callable[[str, Path], Mount] = _no_data
     tool_volume: Callable[[Tool], Mount] = _no_tools
+    scripts: Callable[[str, Mapping[str, Path]], Mount] = _no_scripts
+    interpreter: Callable[[tuple[str, ...]], Mount] = _no_interpreter
     gateway: Callable[[GatewayRequest], AbstractContextManager[Gateway]] = _no_gateway
     version: str = ""
     close: Callable[[], object] = lambda: None

@@ -193,9 +193,15 @@ class Environments:
         return attempt is not None and attempt.finished and not self._settings.rebuild
 
     def stored(
-        self, agent_name: str, repository: Repository, subject: Tier | Examination, *, trial: int = 1
+        self, agent_name: str, repository: Repository, subject: Tier | Examination | str, *, trial: int = 1
     ) -> Verdict | None:
         """Return the newest verdict of earlier sessions: an error where nothing could be built, None where none is.
+
+        Args:
+            agent_name: who builds.
+            repository: what for.
+            subject: what was judged: a tier, the audit, or the id of a research task's sub-task.
+            trial: which of the attempts that were asked for.
 
         Raises:
             StoreError: a record cannot be read.

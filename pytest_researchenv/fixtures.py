@@ -37,16 +37,17 @@ from pytest_researchenv.options import (
 from pytest_researchenv.report.properties import (
     PREFIX,
     before_judging,
+    before_research,
     judged_properties,
     research_properties,
     stopped_properties,
 )
-from pytest_researchenv.research.outcome import Outcome, unrunnable
 
 
 if TYPE_CHECKING:
     from pytest_researchenv.engine import Engine
     from pytest_researchenv.harness import Harness, Judged
+    from pytest_researchenv.researching import JudgedResearch
 
 __all__ = [
     "JUDGED",
@@ -68,7 +69,7 @@ __all__ = [
 ]
 
 #: What was judged in a test.
-JUDGED = pytest.StashKey["Judged"]()
+JUDGED = pytest.StashKey["Judged | JudgedResearch"]()
 #: Id of this pytest session, the same on the controller and every worker.
 SESSION = pytest.StashKey[str]()
 #: What is told of the container engine once it is ready.
@@ -211,11 +212,30 @@ def integrity(tier_result: Callable[[Tier | Examination], Judged]) -> Judged:
 
 
 @pytest.fixture
-def improvement(request: pytest.FixtureRequest, researchenv_research_case: ResearchCase) -> Outcome:
+def improvement(
+    request: pytest.FixtureRequest, researchenv_research_case: ResearchCase, researchenv_harness: Harness
+) -> JudgedResearch:
     """What the agent's research came to, beside the best baseline of the sub-task."""
-    outcome = unrunnable(researchenv_research_case.subtask)
-    request.node.user_properties += research_properties(researchenv_research_case, outcome)
-    return outcome
+    case = researchenv_research_case
+    if case.agent is None:
+        raise ConfigurationError("no agent was chosen: give --researchenv-agent")
+    node = request.node
+    # As for tiers.
+    node.user_properties[:] = [
+        *(pair for pair in node.user_properties if not pair[0].startswith(PREFIX)),
+        *before_research(case),
+    ]
+    rerun = getattr(node, "execution_count", 1) > 1
+    try:
+        judged = researchenv_harness.research.judge(
+            case.agent, case.task, case.subtask_id, retry=rerun, trial=case.trial
+        )
+    except InfrastructureError:
+        node.user_properties += stopped_properties(researchenv_harness.environments.stopped(case.agent))
+        raise
+    node.user_properties += research_properties(judged)
+    node.stash[JUDGED] = judged
+    return judged
 
 
 def _nobody(engine: Engine) -> None:

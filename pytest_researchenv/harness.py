@@ -36,6 +36,9 @@ from pytest_researchenv.packedlogs import pack_log
 from pytest_researchenv.probes.protocol import Probe, ProbeTask
 from pytest_researchenv.progress import Teller
 from pytest_researchenv.provenance import digest_of, harness_identity
+from pytest_researchenv.research.task import Task
+from pytest_researchenv.research.workplace import workplace_of
+from pytest_researchenv.researching import Researching
 from pytest_researchenv.sandbox.protocol import Mount
 from pytest_researchenv.settings import Settings
 from pytest_researchenv.store import Attempt
@@ -114,6 +117,26 @@ class Harness:
         if "_engine" in vars(self):
             self._engine.close()
 
+    @cached_property
+    def research(self) -> Researching:
+        """What judges sub-tasks of research tasks."""
+        return Researching(
+            self._settings,
+            environments=self.environments,
+            engine=lambda: self._engine,
+            probe_task=self._research_task,
+            say=self._say,
+        )
+
+    def _research_task(
+        self, log: Callable[[bytes], object], attempt: Attempt, environment: Environment, task: Task, subtask: str
+    ) -> ProbeTask:
+        place = workplace_of(task)
+        found, _ = self._audited(attempt, environment, place)
+        self._say(f"making ready what evaluates {subtask}")
+        made = replace(self._task(log, attempt, environment, place), audit=found)
+        return replace(made, lease=self._lease(made, subtask, f"evaluating {subtask}"))
+
     def judge(
         self,
         agent_name: str,
@@ -188,7 +211,12 @@ class Harness:
 
         def look(log: Callable[[bytes], object]) -> Audit:
             task = self._task(log, attempt, environment, repository)
-            task = replace(task, assets=self._assets(repository, tier), audit=found, lease=self._lease(task, tier))
+            task = replace(
+                task,
+                assets=self._assets(repository, tier),
+                audit=found,
+                lease=self._lease(task, tier, f"probing {tier}"),
+            )
             judged = self._probes[tier].judge(task)
             return Audit(replace(believed(judged, found), audit=found.result.basis))
 
@@ -214,7 +242,7 @@ class Harness:
 
             def look(log: Callable[[bytes], object]) -> Audit:
                 task = self._task(log, attempt, environment, repository)
-                with replace(task, lease=self._lease(task, Examination.INTEGRITY)).leased(0):
+                with replace(task, lease=self._lease(task, Examination.INTEGRITY, "auditing")).leased(0):
                     return audit(task, attempt.changes, checks=self._checks)
 
             return self._recorded(attempt, environment, repository, Examination.INTEGRITY, look), True
@@ -300,7 +328,7 @@ class Harness:
             ),
         )
 
-    def _lease(self, task: ProbeTask, subject: Tier | Examination) -> Callable[[int], AbstractContextManager[Hardware]]:
+    def _lease(self, task: ProbeTask, subject: str, doing: str) -> Callable[[int], AbstractContextManager[Hardware]]:
         """What gives a probe its share of devices and slots. While it waits, it says so, and when it goes on."""
         purpose = f"{subject} of {task.environment.key}"
 
@@ -314,7 +342,7 @@ class Harness:
 
             with self._engine.sharing.share(task.hardware, purpose, devices=devices, say=say) as share:
                 if waits:
-                    self._say("auditing" if isinstance(subject, Examination) else f"probing {subject}")
+                    self._say(doing)
                 yield share.hardware
 
         return lease

@@ -16,6 +16,7 @@ from typing import IO, TextIO, final
 
 from pytest_researchenv._choice import one_of
 from pytest_researchenv._json import add_json, print_json
+from pytest_researchenv._place import add_results
 from pytest_researchenv.errors import ConfigurationError, StoreError
 from pytest_researchenv.model import Examination, Tier
 from pytest_researchenv.packedlogs import log_place, open_log, plain_name
@@ -75,7 +76,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         default="default",
         help="name of a run, or an attempt's folder or a log as a failure message names it (default: default)",
     )
-    logs.add_argument("--results", type=Path, default=Path("researchenv-results"), metavar="FOLDER")
+    add_results(logs)
     logs.add_argument("--agent", action="append", metavar="NAME", help="only this agent's; may be repeated")
     logs.add_argument("--repository", action="append", metavar="NAME", help="only this repository; may be repeated")
     logs.add_argument(
@@ -118,8 +119,6 @@ def _logs(arguments: argparse.Namespace) -> int:
     except BrokenPipeError:
         # Whoever reads has seen enough, and the interpreter must not try once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except KeyboardInterrupt:
-        return 130
     return 0
 
 
@@ -150,8 +149,8 @@ def _found(arguments: argparse.Namespace) -> tuple[list[_Log], bool]:
     target = Path(arguments.target)
     subjects: list[str] = [*(arguments.tier or ())]
     subjects += [name for name, wanted in _OTHERS.items() if getattr(arguments, wanted)]
-    plain = target.with_name(plain_name(target.name)) if target.name else target
-    if log_place(plain).is_file():
+    # The folder that one is in has no name.
+    if target.name and log_place(plain := target.with_name(plain_name(target.name))).is_file():
         return [_Log(plain)], True
     folders = [target]
     if not ATTEMPT.fullmatch(target.resolve().name):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from pytest_researchenv._place import new_run_name
 from pytest_researchenv.agents.profiles import Profile, host_problem, load_profiles
 from pytest_researchenv.agents.protocol import Agent
 from pytest_researchenv.agents.registry import find_agent
@@ -273,11 +273,10 @@ def run_option(config: pytest.Config) -> str:
         pytest.UsageError: the name cannot be a folder's and an image tag's.
     """
     name = config.getoption("--researchenv-run") or ""
-    if name and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
-        raise pytest.UsageError(
-            f"--researchenv-run is {name!r}: give 1 to 64 letters, digits, '.', '_' and '-', beginning with no sign"
-        )
-    return name
+    try:
+        return name and new_run_name(name)
+    except ConfigurationError as error:
+        raise pytest.UsageError(f"--researchenv-run is {error}") from error
 
 
 def attempts_option(config: pytest.Config) -> int:

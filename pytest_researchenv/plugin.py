@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Generator
+from collections.abc import Generator, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,7 +42,7 @@ from pytest_researchenv.fixtures import (
     tier_result,
 )
 from pytest_researchenv.live import PLUGIN, Progress
-from pytest_researchenv.model import Cause, Examination, Tier, Verdict
+from pytest_researchenv.model import Cause, Examination, Repository, Tier, Verdict
 from pytest_researchenv.report.properties import OURS
 from pytest_researchenv.report.summary import Summary
 from pytest_researchenv.xdist import XdistHooks, note_distribution, session_of_worker, stop_with_usage_error
@@ -69,6 +69,8 @@ __all__ = [
 
 #: Folder of a suite whose files are wrong → what is wrong with them.
 _BROKEN = pytest.StashKey[dict[str, str]]()
+#: Name of a parameter and folder of a suite → its cases: reading a suite takes longer than all else in collection.
+_CASES = pytest.StashKey[dict[tuple[str, Path], Sequence[Case | ResearchCase]]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -129,14 +131,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     folder = Path(str(metafunc.module.__file__)).parent
     if not (folder / "suite.toml").exists():
         return
+    known = metafunc.config.stash.setdefault(_CASES, {})
+    if (parameter, folder) not in known:
+        known[parameter, folder] = _cases(metafunc.config, parameter, folder)
+    parameters = [pytest.param(case, id=case.id) for case in known[parameter, folder]]
+    metafunc.parametrize(parameter, parameters, indirect=True, scope="module")
+
+
+def _cases(config: pytest.Config, parameter: str, folder: Path) -> Sequence[Case | ResearchCase]:
     try:
-        cases = PARAMETERS[parameter](metafunc.config, folder)
+        return PARAMETERS[parameter](config, folder)
     except SuiteError as error:
         # Raised once all is collected: pytest takes an exception here for a defect of the test module.
-        metafunc.config.stash.setdefault(_BROKEN, {})[str(folder)] = str(error)
-        cases = []
-    parameters = [pytest.param(case, id=case.id) for case in cases]
-    metafunc.parametrize(parameter, parameters, indirect=True, scope="module")
+        config.stash.setdefault(_BROKEN, {})[str(folder)] = str(error)
+        return ()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -155,9 +163,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     chosen: list[pytest.Item] = []
     others: list[pytest.Item] = []
     for item in items:
-        case = case_of(item)
+        case, research = case_of(item), research_case_of(item)
         stored = {subject: _stored(environments, case, subject) for subject in tiers_of(item)} if case else {}
         wanted = any(rerun.wants(subject, verdict) for subject, verdict in stored.items())
+        if research:
+            wanted = rerun.wants(None, _stored_research(environments, research))
         (chosen if wanted else others).append(item)
     config.hook.pytest_deselected(items=others)
     items[:] = chosen
@@ -196,14 +206,40 @@ def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Ite
     """Show the plan: what will be built, and what will be judged."""
     if config.option.collectonly and config.option.verbose < 1:
         return None
-    lines = [line for line in (_environments_plan(config, items), _research_plan(items)) if line]
+    lines = [line for line in (_environments_plan(config, items), _research_plan(config, items)) if line]
     return "\n".join(lines) or None
 
 
-def _research_plan(items: list[pytest.Item]) -> str:
+def _research_plan(config: pytest.Config, items: list[pytest.Item]) -> str:
     cases = [case for item in items if (case := research_case_of(item)) and case.agent]
-    tasks = len({case.task.key for case in cases})
-    return f"researchenv: research: sub-tasks: {len(cases)} of {tasks} tasks; none can be run yet" if cases else ""
+    if not cases:
+        return ""
+    places = _places(cases)
+    if not places:
+        tasks = len({case.task.key for case in cases})
+        return f"researchenv: research: sub-tasks: {len(cases)} of {tasks} tasks; none can be run yet"
+    environments = harness_of(config).environments
+    missing = [
+        environments.most_usd(str(case.agent), place)
+        for case, place in places
+        if not environments.exists(str(case.agent), place, trial=case.trial)
+    ]
+    ours = {case.task.key for case, _ in places}
+    judged = sum(case.task.key in ours for case in cases)
+    return (
+        f"researchenv: research: {len(missing)} tasks to work at, {len(places) - len(missing)} to reuse; "
+        f"sub-tasks: {judged} to evaluate, {len(cases) - judged} cannot be run yet"
+    ) + _most(missing, options.agent_settings(config).max_cost_usd)
+
+
+def _places(cases: Iterable[ResearchCase]) -> list[tuple[ResearchCase, Repository]]:
+    """Of each piece of work at a task that something here evaluates one case, with what agents know the task as."""
+    # Evaluations read records, which needs pydantic.
+    from pytest_researchenv.research.evaluators import evaluator_of  # noqa: PLC0415
+    from pytest_researchenv.research.workplace import workplace_of  # noqa: PLC0415
+
+    found = {case.group: case for case in cases}.values()
+    return [(case, workplace_of(case.task)) for case in found if evaluator_of(case.task)]
 
 
 def _environments_plan(config: pytest.Config, items: list[pytest.Item]) -> str:
@@ -227,7 +263,7 @@ def _environments_plan(config: pytest.Config, items: list[pytest.Item]) -> str:
         f"researchenv: environments: {len(missing)} to build, {len(cases) - len(missing)} to reuse; "
         f"tiers: {len(applicable) - audits} to judge, {skipped} not applicable"
         + (f"; {audits} to audit" if audits else "")
-    ) + _most(environments.most_usd, missing, options.agent_settings(config).max_cost_usd)
+    ) + _most([environments.most_usd(agent) for agent in missing], options.agent_settings(config).max_cost_usd)
 
 
 def _stored(environments: Environments, case: Case, subject: Tier | Examination) -> Verdict | None:
@@ -240,9 +276,18 @@ def _stored(environments: Environments, case: Case, subject: Tier | Examination)
         return Verdict.ERROR
 
 
-def _most(most_usd: Callable[[str], float | None], agents: list[str], limit: float | None) -> str:
-    """Say what building can cost at most; nothing where it costs no money."""
-    each = [most_usd(agent) for agent in agents]
+def _stored_research(environments: Environments, case: ResearchCase) -> Verdict | None:
+    """Likewise of a sub-task; that nothing here can run it is no reason to run it again."""
+    if not (places := _places([case])):
+        return Verdict.SKIPPED
+    try:
+        return environments.stored(str(case.agent), places[0][1], case.subtask_id, trial=case.trial)
+    except InfrastructureError:
+        return Verdict.ERROR
+
+
+def _most(each: list[float | None], limit: float | None) -> str:
+    """Say what all can cost at most, from what each can; nothing where it costs no money."""
     bounded = None if None in each else sum(cost for cost in each if cost is not None)
     if bounded == 0:
         return ""
@@ -299,13 +344,15 @@ def _problem(config: pytest.Config, cases: list[Case], research: list[ResearchCa
         known = known_agents(options.profiles_of(config))
         listing = "\n".join(f"  {name}: {text}" for name, text in known.items())
         return f"no agent was chosen: give --researchenv-agent=NAME. Known agents:\n{listing}"
-    if not cases:
+    works = [(str(case.agent), case.repository, case.trial) for case in cases]
+    works += [(str(case.agent), place, case.trial) for case, place in _places(research)] if research else []
+    if not works:
         return ""
     environments = harness_of(config).environments
     found = []
-    for case in cases:
+    for agent, repository, trial in works:
         try:
-            found.append(environments.problem(str(case.agent), case.repository, trial=case.trial))
+            found.append(environments.problem(agent, repository, trial=trial))
         except ConfigurationError as error:
             found.append(str(error))
         except InfrastructureError:

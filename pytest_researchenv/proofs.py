@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pytest_researchenv._choice import choose
 from pytest_researchenv._json import add_json, print_json, teller
+from pytest_researchenv._place import add_results, new_run_name
 from pytest_researchenv.progress import Phase, Teller
 from pytest_researchenv.proving import Proof, prove
 from pytest_researchenv.sandbox.protocol import Limits
@@ -28,7 +29,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     proof.add_argument("--only", action="append", metavar="NAME", help="repository's short name; may be repeated")
     proof.add_argument("--accelerator", default="auto", choices=("auto", "cpu", "cuda"), help="what C2 to C4 run on")
     proof.add_argument("--image", default="", help="registry reference of the base image")
-    proof.add_argument("--results", type=Path, default=Path("researchenv-results"), metavar="FOLDER")
+    add_results(proof)
     proof.add_argument("--run", dest="name", default="proof", metavar="NAME", help="name of the run (default: proof)")
     proof.add_argument("--cache", type=Path, default=Path("~/.cache/researchenv"), metavar="FOLDER")
     add_json(proof)
@@ -41,7 +42,7 @@ def _prove(arguments: argparse.Namespace) -> int:
     chosen = choose(suite.repositories, arguments.only or [], say=say)
     settings = Settings(
         results=arguments.results,
-        run=arguments.name,
+        run=new_run_name(arguments.name),
         continued=True,
         rebuild=False,
         reuse_anyway=False,

@@ -43,11 +43,11 @@ class Rerun:
     def __bool__(self) -> bool:
         return bool(self.kinds or self.subjects)
 
-    def wants(self, subject: Tier | Examination, stored: Verdict | None) -> bool:
+    def wants(self, subject: Tier | Examination | None, stored: Verdict | None) -> bool:
         """Whether a test is run; a verdict that is stored does not stand then.
 
         Args:
-            subject: what it judges.
+            subject: what it judges; None for a sub-task of a research task.
             stored: the newest verdict of earlier sessions; None where there is none.
         """
         return subject in self.subjects or _STORED.get(stored) in self.kinds

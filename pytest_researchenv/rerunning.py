@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from pytest_researchenv._json import add_json, print_json
+from pytest_researchenv._place import add_results, no_run, run_folder
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.manifest import Manifest
 from pytest_researchenv.probes.lookup import printable
@@ -52,7 +53,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         help="infra, missing, failed, or a tier such as tier:C3, as for pytest's --researchenv-rerun "
         "(default: infra missing)",
     )
-    again.add_argument("--results", type=Path, default=Path("researchenv-results"), metavar="FOLDER")
+    add_results(again)
     again.add_argument(
         "--session", default="", metavar="ID", help="with the command line of this session (default: the newest)"
     )
@@ -133,7 +134,7 @@ def _without_secrets_of(again: Collection[str], arguments: Sequence[str]) -> lis
 def _rerun(arguments: argparse.Namespace) -> int:
     what = arguments.what or list(_DEFAULT)
     parse_rerun(what)
-    folder = arguments.results / arguments.name
+    folder = run_folder(arguments.results, arguments.name)
     sessions = sessions_in(folder)
     session = _session(arguments.session, sessions, folder)
     manifest = load_manifest(folder, session)
@@ -163,7 +164,7 @@ def _become_pytest(arguments: Sequence[str]) -> NoReturn:
 
 def _session(wanted: str, sessions: Sequence[str], folder: Path) -> str:
     if not folder.is_dir():
-        raise ConfigurationError(f"there is no run in {folder}: name it, and its folder by --results")
+        raise no_run(folder)
     if not sessions:
         raise ConfigurationError(
             f"{folder} holds no manifest: no session of pytest has recorded its command line there"

@@ -16,6 +16,7 @@
         requests.jsonl       what was asked of the model and of the outside, where a gateway stood between
         C0-001.json, .log    one pair per time the tier was probed; the highest number counts
         integrity-001.json   what the audit found, likewise
+        research-NAME-001.json   what a sub-task of a research task came to, likewise
 
 Logs that are complete, and requests, may be packed (`packedlogs`): `transcript.log.gz`.
 
@@ -30,7 +31,7 @@ import json
 import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,6 +40,7 @@ from typing import TypeVar, cast, final
 from filelock import FileLock
 from pydantic import TypeAdapter, ValidationError
 
+from pytest_researchenv._records import what_is_wrong
 from pytest_researchenv.errors import ConfigurationError, StoreError
 from pytest_researchenv.layerchanges import read_changes, write_changes
 from pytest_researchenv.log import capped_log
@@ -55,11 +57,12 @@ from pytest_researchenv.model import (
 from pytest_researchenv.packedlogs import pack_log
 from pytest_researchenv.provenance import records_in, seal_of
 from pytest_researchenv.redaction import Redactor
+from pytest_researchenv.research.result import ResearchResult
 from pytest_researchenv.runs.folders import ATTEMPT
 from pytest_researchenv.sandbox.protocol import Change
 
 
-__all__ = ["Attempt", "Store", "load_environment", "locked", "write_whole"]
+__all__ = ["Attempt", "Store", "load_environment", "locked", "research_stem", "write_whole"]
 
 _T = TypeVar("_T")
 _V = TypeVar("_V")
@@ -67,6 +70,7 @@ _START = TypeAdapter(AttemptStart)
 _ENVIRONMENT = TypeAdapter(Environment)
 _RESULT = TypeAdapter(TierResult)
 _AUDIT = TypeAdapter(Audit)
+_RESEARCH = TypeAdapter(ResearchResult)
 _CHANGES = "changes.jsonl.gz"
 _ENVIRONMENT_FILE = "environment.json"
 
@@ -189,20 +193,39 @@ class Attempt:
         paths = sorted(self.folder.glob(f"{Examination.INTEGRITY}-[0-9]*.json"), key=_number)
         return [_require(path, _AUDIT) for path in paths]
 
-    def judged(self, subject: Tier | Examination) -> list[TierResult]:
-        """Every result of a tier or of the audit, oldest first."""
-        return self.results(subject) if isinstance(subject, Tier) else [audit.result for audit in self.audits()]
+    def judged(self, subject: Tier | Examination | str) -> list[TierResult] | list[ResearchResult]:
+        """Every result of a tier, of the audit, or of a sub-task, oldest first."""
+        if isinstance(subject, Tier):
+            return self.results(subject)
+        if isinstance(subject, Examination):
+            return [audit.result for audit in self.audits()]
+        return self.research(subject)
 
-    def next_log(self, tier: Tier | Examination) -> Path:
-        """Where the log of the tier's next probe goes. Call it under the tier's lock."""
-        last = max(map(_number, self.folder.glob(f"{tier}-[0-9]*.*")), default=0)
-        return self.folder / f"{tier}-{last + 1:03d}.log"
+    def research(self, subtask: str) -> list[ResearchResult]:
+        """Every result of a sub-task, oldest first."""
+        paths = sorted(self.folder.glob(f"{research_stem(subtask)}-[0-9]*.json"), key=_number)
+        return [_require(path, _RESEARCH) for path in paths]
+
+    def next_log(self, subject: str) -> Path:
+        """Where the log of the next look at a tier, the audit, or `research_stem` of a sub-task, goes.
+
+        Call it under the subject's lock.
+        """
+        last = max(map(_number, self.folder.glob(f"{subject}-[0-9]*.*")), default=0)
+        return self.folder / f"{subject}-{last + 1:03d}.log"
 
     def save_result(self, log: Path, result: TierResult) -> TierResult:
         """Record a result beside its log; returns it as recorded: bytes of names that are no UTF-8 are escaped."""
         kept = _clean_result(result, self._clean)
         kept = replace(kept, seal=_seal(_RESULT, kept))
         write_whole(log.with_suffix(".json"), _RESULT.dump_json(kept, indent=2))
+        return kept
+
+    def save_research(self, log: Path, result: ResearchResult) -> ResearchResult:
+        """Record what a sub-task came to beside its log; returns it as recorded."""
+        kept = _clean_research(result, self._clean)
+        kept = replace(kept, seal=_seal(_RESEARCH, kept))
+        write_whole(log.with_suffix(".json"), _RESEARCH.dump_json(kept, indent=2))
         return kept
 
     def save_audit(self, log: Path, audit: Audit) -> Audit:
@@ -332,6 +355,11 @@ def load_environment(folder: Path) -> Environment:
     return environment
 
 
+def research_stem(subtask: str) -> str:
+    """Return what the names of a sub-task's records begin with."""
+    return f"research-{subtask}"
+
+
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Keep others from changing a file of the store that all share.
@@ -374,6 +402,15 @@ def _clean_result(result: TierResult, clean: Callable[[str], str]) -> TierResult
         claims=tuple(
             replace(claim, claimed=clean(claim.claimed), observed=clean(claim.observed)) for claim in result.claims
         ),
+    )
+
+
+def _clean_research(result: ResearchResult, clean: Callable[[str], str]) -> ResearchResult:
+    return replace(
+        result,
+        reason=clean(result.reason),
+        method=clean(result.method),
+        findings=tuple(replace(one, check=clean(one.check), what=clean(one.what)) for one in result.findings),
     )
 
 
@@ -425,15 +462,18 @@ def write_whole(path: Path, content: bytes) -> None:
     Raises:
         StoreError: it cannot be written.
     """
+    # Not by tempfile, whose files only their owner can read: several users may share the results.
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
-        # Not by tempfile, whose files only their owner can read: several users may share the results.
-        temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
         with temporary.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
+        # A full disk must not fill up with what did not fit.
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
         raise StoreError(f"cannot write {path}: {error}") from error
 
 
@@ -453,5 +493,5 @@ def _require(path: Path, adapter: TypeAdapter[_T]) -> _T:
         return adapter.validate_json(_read(path))
     except ValidationError as error:
         raise StoreError(
-            f"{path} does not hold what was written there: {error}; restore the file, or use another --researchenv-run"
+            f"{path} {what_is_wrong(error)}; restore the file, or use another --researchenv-run"
         ) from error

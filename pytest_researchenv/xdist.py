@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, final
 
 import pytest
@@ -50,10 +52,14 @@ class XdistHooks:
 
         prefixes = tuple(f"{agent}-" for agent in chosen_agents(config))
 
+        @cache
+        def is_research(file: str) -> bool:
+            return any((config.rootpath / file).parent.glob("*/task.toml"))
+
         class EnvironmentScheduling(LoadScopeScheduling):  # type: ignore[misc] # xdist ships no types
             # xdist's own grouping by mark sets `_nodeid`, which pytest 9.2 no longer reads (tried with xdist 3.8).
             def _split_scope(self, nodeid: str) -> str:
-                return environment_of(nodeid, prefixes)
+                return environment_of(nodeid, prefixes, is_research=is_research)
 
             # A worker holds its last test back until it is given another or told to end. A new one, in the place of one
             # that died, would be given a single unit, and wait for ever (tried with xdist 3.8).
@@ -81,16 +87,28 @@ class XdistHooks:
             raise pytest.UsageError(problem)
 
 
-def environment_of(nodeid: str, prefixes: tuple[str, ...]) -> str:
+def environment_of(
+    nodeid: str, prefixes: tuple[str, ...], *, is_research: Callable[[str], bool] = lambda _: False
+) -> str:
     """Return what stands for a test's environment in its id; the id itself where the test is none of ours.
 
     Args:
         nodeid: the test's id, such as `suites/quickstart/test_pyramid.py::test_c1_cpu_execution[oracle-kvpress]`.
         prefixes: beginnings of our parameters: agents' names, each with a hyphen.
+        is_research: says of a test's file whether it is of a suite of research tasks, all of whose sub-tasks are worked
+            at in one environment.
     """
     file, _, test = nodeid.partition("::")
     parameter = test.partition("[")[2].removesuffix("]")
-    return f"{file}[{parameter}]" if parameter.startswith(prefixes) else nodeid
+    # The longest: an agent's name may be the beginning of another's.
+    prefix = max((one for one in prefixes if parameter.startswith(one)), key=len, default="")
+    if not prefix:
+        return nodeid
+    if is_research(file):
+        # Neither a task's name nor a sub-task's has a hyphen in ids.
+        task, _, rest = parameter.removeprefix(prefix).partition("-")
+        parameter = "-".join((f"{prefix}{task}", *rest.split("-")[1:]))
+    return f"{file}[{parameter}]"
 
 
 def note_distribution(config: pytest.Config) -> None:

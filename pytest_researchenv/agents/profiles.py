@@ -43,12 +43,13 @@ class Kind(StrEnum):
     OPENHANDS = "openhands"
     COMMAND = "command"
     ORACLE = "oracle"
+    BASELINE = "baseline"
     NOOP = "noop"
 
     @property
     def script(self) -> bool:
         """Whether it is a shell script of ours, without a model."""
-        return self in {Kind.ORACLE, Kind.NOOP}
+        return self in {Kind.ORACLE, Kind.BASELINE, Kind.NOOP}
 
 
 #: Kinds whose tool speaks one protocol only.
@@ -232,6 +233,11 @@ def _profile(table: _Table) -> Profile:
     except ValidationError as error:
         found = error.errors(include_url=False)[0]
         key = ".".join(map(str, found["loc"]))
+        if found["type"] == "missing" and table.values and all(isinstance(one, dict) for one in table.values.values()):
+            inner = next(iter(table.values))
+            raise table.problem(
+                "", f"holds tables alone: an agent {inner!r} is written [{inner}], at the top"
+            ) from error
         raise table.problem(key, _text(found["type"], found["msg"], key, found["input"])) from error
     for key, text in _problems(profile, table.values):
         raise table.problem(key, text)

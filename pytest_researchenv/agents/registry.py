@@ -12,7 +12,7 @@ from typing import Any
 
 from pytest_researchenv.agents.profiles import Kind, Profile, load_profiles, shipped_tables
 from pytest_researchenv.agents.protocol import Agent, Needs, Tool
-from pytest_researchenv.agents.script import ScriptAgent, noop_script, oracle_script
+from pytest_researchenv.agents.script import ScriptAgent, baseline_script, noop_script, oracle_script
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.gateway.protocol import Api, Auth, Budget, ModelService
 
@@ -29,7 +29,7 @@ _CLASSES = {
     Kind.COMMAND: ("pytest_researchenv.agents.command", "CommandAgent"),
 }
 
-_SCRIPTS = {Kind.ORACLE: oracle_script, Kind.NOOP: noop_script}
+_SCRIPTS = {Kind.ORACLE: oracle_script, Kind.BASELINE: baseline_script, Kind.NOOP: noop_script}
 
 #: In which header services of a protocol usually take their key.
 _AUTH = {Api.MESSAGES: Auth.API_KEY, Api.RESPONSES: Auth.BEARER, Api.CHAT: Auth.BEARER}

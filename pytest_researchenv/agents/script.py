@@ -1,9 +1,10 @@
-"""Agents that are shell scripts: the known-good recipe of a suite, and the agent that does nothing."""
+"""Agents that are shell scripts: a suite's known-good recipe, its best baseline, and the agent that does nothing."""
 
 from __future__ import annotations
 
 import hashlib
 import io
+import re
 import tarfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,10 +20,13 @@ from pytest_researchenv.integrity.canaries import without_canaries
 from pytest_researchenv.model import Repository
 
 
-__all__ = ["ScriptAgent", "noop_script", "oracle_script"]
+__all__ = ["ScriptAgent", "baseline_script", "noop_script", "oracle_script"]
 
 #: Where the script lies until it has started. A command line holds 128 KiB at most.
 _PLACE = "researchenv/agent.sh"
+
+#: A line of a recipe in whose place the text of a file beside it stands: `@withheld/method.py@`.
+_INCLUDED = re.compile(r"^@([A-Za-z0-9_][A-Za-z0-9_./-]*)@$", re.MULTILINE)
 
 
 def oracle_script(repository: Repository) -> str:
@@ -31,11 +35,32 @@ def oracle_script(repository: Repository) -> str:
     Raises:
         SuiteError: the suite has none.
     """
-    path = Path(repository.folder) / "oracle.sh"
+    return _recipe(repository, "oracle.sh", "recipe for the oracle")
+
+
+def baseline_script(repository: Repository) -> str:
+    """Return what runs the best baseline of a research task, and changes nothing; without canaries likewise.
+
+    Raises:
+        SuiteError: the suite has none.
+    """
+    return _recipe(
+        repository, "baseline.sh", "script for the agent `baseline`, which runs a research task's best baseline"
+    )
+
+
+def _recipe(repository: Repository, name: str, what: str) -> str:
+    folder = Path(repository.folder)
+    path = folder / name
+
+    def named(found: re.Match[str]) -> str:
+        return (folder / found[1]).read_text(encoding="utf-8").rstrip("\n")
+
     try:
-        return without_canaries(path.read_text(encoding="utf-8"), repository)
+        text = _INCLUDED.sub(named, path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise SuiteError(f"{repository.name} has no recipe for the oracle: {error}; write {path}") from error
+        raise SuiteError(f"{repository.name} has no {what}: {error}; write {path}") from error
+    return without_canaries(text, repository)
 
 
 def noop_script(repository: Repository) -> str:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from pytest_researchenv.diagnosis.diagnose import Diagnosis, diagnose, is_diagnosed
 from pytest_researchenv.diagnosis.excerpt import read_log
+from pytest_researchenv.errors import StoreError
 from pytest_researchenv.model import Cause, Environment, EnvironmentKey, Tier, TierResult
 from pytest_researchenv.packedlogs import log_place
 from pytest_researchenv.store import Attempt
 
 
 __all__ = ["Diagnosed", "diagnosed", "diagnosis_of"]
+
+
+def _refuse(error: StoreError) -> NoReturn:
+    raise error
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,25 +53,43 @@ def diagnosis_of(result: TierResult, environment: Environment | None, folder: Pa
     return diagnose(result, read_log(log) if log != folder else b"", environment)
 
 
-def diagnosed(attempts: Iterable[Attempt], *, tiers: Collection[Tier] = (), every: bool = False) -> Iterator[Diagnosed]:
+def diagnosed(
+    attempts: Iterable[Attempt],
+    *,
+    tiers: Collection[Tier] = (),
+    every: bool = False,
+    unreadable: Callable[[StoreError], object] = _refuse,
+) -> Iterator[Diagnosed]:
     """Diagnose what did not pass.
 
     Args:
         attempts: where to look.
         tiers: which tiers; all when empty.
         every: every result that was recorded, and not only the one that counts.
+        unreadable: told which records and logs cannot be read; where it returns, what they are of is passed over.
 
     Raises:
-        StoreError: a record or a log cannot be read.
+        StoreError: a record or a log cannot be read, and `unreadable` is not given.
     """
     for attempt in attempts:
-        environment = attempt.environment() if attempt.finished else None
+        environment = None
+        try:
+            environment = attempt.environment() if attempt.finished else None
+        except StoreError as error:
+            unreadable(error)
         for tier in tiers or Tier:
-            results = attempt.results(tier)
-            for result in results if every else results[-1:]:
-                if diagnosis := diagnosis_of(result, environment, attempt.folder):
-                    log = log_place(_log_of(result, attempt.folder))
-                    yield Diagnosed(attempt.key, attempt.folder, result, log, diagnosis)
+            try:
+                yield from _of_tier(attempt, environment, tier, every=every)
+            except StoreError as error:
+                unreadable(error)
+
+
+def _of_tier(attempt: Attempt, environment: Environment | None, tier: Tier, *, every: bool) -> Iterator[Diagnosed]:
+    results = attempt.results(tier)
+    for result in results if every else results[-1:]:
+        if diagnosis := diagnosis_of(result, environment, attempt.folder):
+            log = log_place(_log_of(result, attempt.folder))
+            yield Diagnosed(attempt.key, attempt.folder, result, log, diagnosis)
 
 
 def _log_of(result: TierResult, folder: Path) -> Path:

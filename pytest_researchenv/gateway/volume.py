@@ -5,7 +5,6 @@ from __future__ import annotations
 import compileall
 import hashlib
 import py_compile
-import subprocess
 import sys
 import tarfile
 import tempfile
@@ -14,9 +13,8 @@ from pathlib import Path
 
 import docker
 
-from pytest_researchenv.errors import ImageError
 from pytest_researchenv.sandbox._engine import architecture, ensure_volume
-from pytest_researchenv.sandbox._recipe import WHEEL_PLATFORMS
+from pytest_researchenv.sandbox._wheels import add_installed, install_wheels
 from pytest_researchenv.sandbox.labels import Owner
 from pytest_researchenv.sandbox.protocol import Mount
 
@@ -69,8 +67,6 @@ _EMPTIED = "mitmproxy/addons/__init__.py"
 #: To be raised when what is put into the volume changes while the versions do not.
 _LAYOUT = 1
 
-_INSTALL_LIMIT_S = 600
-
 
 def ensure_proxy(
     client: docker.DockerClient, *, owner: Owner, image: str, say: Callable[[str], None], cache: Path | None = None
@@ -95,53 +91,16 @@ def ensure_proxy(
         with tempfile.TemporaryDirectory() as folder:
             say("installing mitmproxy for the gateway")
             _install(Path(folder), engine)
-            _add(archive, Path(folder))
+            add_installed(archive, Path(folder), wanted=lambda name: not name.startswith(_NOT_NEEDED))
 
     mount = Mount(f"researchenv-proxy-{key}", TARGET)
     return ensure_volume(client, mount, owner=owner, image=image, fill=fill, cache=cache, say=say)
 
 
 def _install(folder: Path, engine: str) -> None:
-    """Install by this host's pip, so that its index, proxy and certificates hold, and for the engine's machine."""
-    platforms = WHEEL_PLATFORMS.get(engine)
-    if platforms is None:
-        raise ImageError(
-            f"mitmproxy has no wheels for the container engine's architecture {engine}: use an engine on one of: "
-            f"{', '.join(WHEEL_PLATFORMS)}"
-        )
-    argv = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    argv += ["--no-compile", "--only-binary=:all:", "--python-version=3.11", "--implementation=cp"]
-    argv += [f"--target={folder}", *(f"--platform={platform}" for platform in platforms)]
-    try:
-        done = subprocess.run(
-            [*argv, *_PACKAGES], capture_output=True, check=False, timeout=_INSTALL_LIMIT_S, stdin=subprocess.DEVNULL
-        )
-    except subprocess.TimeoutExpired as error:
-        raise ImageError(f"pip did not install mitmproxy within {_INSTALL_LIMIT_S} s: check the network") from error
-    if done.returncode:
-        output = (done.stdout + done.stderr).decode(errors="replace")
-        reason = "\n".join(output.strip().splitlines()[-5:])
-        fix = "install pip here by `python -m ensurepip`" if "No module named pip" in output else "check pip's index"
-        raise ImageError(f"pip (of {sys.executable}) could not install mitmproxy; {fix}:\n{reason}")
+    install_wheels(_PACKAGES, folder, architecture=engine, what="mitmproxy", options=("--no-deps",))
     (folder / _EMPTIED).write_bytes(b"")
     if sys.version_info[:2] == (3, 11):
         # Compiled by the same version, every start takes 2 s less (tried). They name no path of this host.
         mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
         compileall.compile_dir(folder, quiet=2, invalidation_mode=mode, stripdir=folder, prependdir=TARGET)
-
-
-def _add(archive: tarfile.TarFile, folder: Path) -> None:
-    for path in sorted(folder.rglob("*")):
-        name = path.relative_to(folder).as_posix()
-        if name.startswith(_NOT_NEEDED) or path.is_symlink() or not (path.is_file() or path.is_dir()):
-            continue
-        member = archive.gettarinfo(path, name)
-        # Owned by root, whoever installed it on the host.
-        member.uid = member.gid = 0
-        member.uname = member.gname = ""
-        member.mode = 0o755 if member.isdir() else 0o644
-        if member.isdir():
-            archive.addfile(member)
-        else:
-            with path.open("rb") as file:
-                archive.addfile(member, file)

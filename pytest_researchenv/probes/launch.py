@@ -45,6 +45,7 @@ __all__ = [
     "Setting",
     "attempt_labels",
     "attempted",
+    "blanked",
     "files_tar",
     "launch",
     "restored",
@@ -378,12 +379,12 @@ def restored(
             container.put("/", archive)
         with _no_bytecode(task.tree, task.environment.workdir) as archive:
             container.put("/", archive)
-        with files_tar({**_blanked(task), **(files or {})}, folders) as archive:
+        with files_tar({**blanked(task), **(files or {})}, folders) as archive:
             container.put("/", archive)
         yield container
 
 
-def _blanked(task: ProbeTask) -> dict[str, bytes]:
+def blanked(task: ProbeTask) -> dict[str, bytes]:
     """What stands in the place of start-up hooks; nothing on another image than the one that was audited."""
     audit = task.audit
     if audit is None or audit.result.snapshot != task.environment.image:

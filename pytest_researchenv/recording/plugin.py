@@ -12,7 +12,7 @@ from typing import final
 import pytest
 from packaging.requirements import Requirement
 
-from pytest_researchenv.cases import case_of, distinct_cases, tiers_of
+from pytest_researchenv.cases import case_of, distinct_cases, research_case_of, tiers_of
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.errors import ConfigurationError, StoreError
 from pytest_researchenv.fixtures import JUDGED, OPENED, SESSION, harness_of
@@ -131,6 +131,8 @@ class Journaling:
         """Say what will be tested; of workers, who all have the same tests, the first does."""
         if session.items and self._worker in ("", "gw0"):
             folders = {Path(case.repository.folder).parent for case in distinct_cases(session.items)}
+            research = filter(None, map(research_case_of, session.items))
+            folders |= {Path(case.task.folder).parent for case in research}
             try:
                 suites = {folder.name: dataset_digest(folder) for folder in sorted(folders)}
             except ConfigurationError as error:

@@ -13,7 +13,7 @@ from pytest_researchenv.packedlogs import log_place
 if TYPE_CHECKING:
     from pytest_researchenv.harness import Judged
 
-__all__ = ["failure_message"]
+__all__ = ["failure_message", "places", "printable_line"]
 
 #: Characters of a log line that are shown; the log has the rest.
 _LINE = 300
@@ -23,14 +23,21 @@ def failure_message(judged: Judged) -> str:
     """Return tier, cause, decisive log line, diagnosis, path of the log, and the command that opens a shell."""
     result = judged.result
     where = ", emulated on the CPU" if result.emulated else ""
-    lines = [f"{result.tier} {result.tier.heading} failed{where}: {result.cause}: {_printable(result.reason)}"]
+    lines = [f"{result.tier} {result.tier.heading} failed{where}: {result.cause}: {printable_line(result.reason)}"]
     if result.decisive:
-        lines.append(f"  > {_printable(result.decisive)}")
+        lines.append(f"  > {printable_line(result.decisive)}")
     lines += _diagnosis(judged)
     if judged.folder:
-        lines.append(f"  log:   {_short(log_place(judged.folder / result.log))}")
-        lines.append(f"  shell: researchenv shell {shlex.quote(_short(judged.folder))}")
+        lines += places(judged.folder, result.log)
     return "\n".join(lines)
+
+
+def places(folder: Path, log: str) -> list[str]:
+    """Return where the log is, and the command that opens a shell, a line each."""
+    return [
+        f"  log:   {_short(log_place(folder / log))}",
+        f"  shell: researchenv shell {shlex.quote(_short(folder))}",
+    ]
 
 
 def _diagnosis(judged: Judged) -> list[str]:
@@ -38,7 +45,7 @@ def _diagnosis(judged: Judged) -> list[str]:
     if found is None or not found.rule:
         return []
     told = judged.result.decisive or judged.result.reason
-    line = [f"  > {_printable(found.line)}"] if found.line and found.line not in told else []
+    line = [f"  > {printable_line(found.line)}"] if found.line and found.line not in told else []
     return [*line, f"  why:   {found.category} ({found.confidence})", f"  next:  {found.next}"]
 
 
@@ -47,7 +54,7 @@ def _short(path: Path) -> str:
     return str(path) if relative.startswith("..") else relative
 
 
-def _printable(text: str) -> str:
-    # A log line is the environment's own words: terminal control sequences in it must not be obeyed.
+def printable_line(text: str) -> str:
+    """Return text as one line of bearable length: terminal control sequences in it must not be obeyed."""
     clean = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
     return clean if len(clean) <= _LINE else clean[: _LINE - 1] + "…"

@@ -11,9 +11,17 @@ from pytest_researchenv.report.calibration import claim_facts
 if TYPE_CHECKING:
     from pytest_researchenv.cases import ResearchCase
     from pytest_researchenv.harness import Judged
-    from pytest_researchenv.research.outcome import Outcome
+    from pytest_researchenv.researching import JudgedResearch
 
-__all__ = ["OURS", "PREFIX", "before_judging", "judged_properties", "research_properties", "stopped_properties"]
+__all__ = [
+    "OURS",
+    "PREFIX",
+    "before_judging",
+    "before_research",
+    "judged_properties",
+    "research_properties",
+    "stopped_properties",
+]
 
 #: What the names of all our properties begin with; plain ASCII, as JUnit consumers need.
 PREFIX = "researchenv_"
@@ -23,7 +31,7 @@ OURS = frozenset(
     PREFIX + name
     for name in (
         *("agent", "repository", "key", "tier", "trial", "verdict", "cause", "emulated", "run", "image", "dataset"),
-        *("task", "subtask"),
+        *("task", "subtask", "completed", "score_name"),
         *("diagnosis", "diagnosis_rule", "diagnosis_confidence"),
     )
 )
@@ -48,17 +56,7 @@ def judged_properties(judged: Judged) -> list[tuple[str, object]]:
         "probe_s": f"{result.duration_s:.3f}",
     }
     if judged.environment:
-        facts |= {
-            "attempt": judged.environment.key.attempt,
-            "run": judged.environment.key.run,
-            "image": judged.environment.image,
-            "agent_ended": judged.environment.ended,
-        }
-        facts |= {
-            f"agent_{name}": int(value) if value == int(value) else value
-            for name, value in judged.environment.telemetry.items()
-        }
-        facts |= _building(judged.environment)
+        facts |= _environment(judged.environment)
     facts |= _diagnosis(judged)
     if result.dataset:
         facts["dataset"] = result.dataset
@@ -72,18 +70,57 @@ def judged_properties(judged: Judged) -> list[tuple[str, object]]:
     return _named(facts)
 
 
-def research_properties(case: ResearchCase, outcome: Outcome) -> list[tuple[str, object]]:
-    """What a sub-task of a research task came to."""
+def before_research(case: ResearchCase) -> list[tuple[str, object]]:
+    """What is known of a sub-task even when judging it ends in an error."""
+    about = {"agent": str(case.agent), "task": case.task.key, "subtask": case.subtask_id, "trial": case.trial}
+    return _named({**about, "comparable": str(case.subtask.deciding.comparable).lower()})
+
+
+def research_properties(judged: JudgedResearch) -> list[tuple[str, object]]:
+    """What a sub-task of a research task came to, and on what."""
+    result = judged.result
     facts: dict[str, object] = {
-        "agent": str(case.agent),
-        "task": case.task.key,
-        "subtask": case.subtask_id,
-        "trial": case.trial,
-        "verdict": str(outcome.verdict),
-        "cause": str(outcome.cause),
-        "reason": outcome.reason,
+        "verdict": str(result.verdict),
+        "cause": str(result.cause),
+        "reason": result.reason,
+        "completed": str(result.completed).lower(),
+        "evaluation_s": f"{result.duration_s:.3f}",
     }
+    if judged.environment:
+        facts |= _environment(judged.environment)
+    if result.dataset:
+        facts["dataset"] = result.dataset
+    if result.method:
+        facts["method"] = result.method
+    if result.findings:
+        facts["findings"] = "; ".join(f"{one.check}: {one.what}" for one in result.findings)
+    if found := result.deciding:
+        facts |= {"score_name": result.decides, "baseline_method": found.baseline.method}
+        numbers = {
+            "score": found.mean,
+            "score_error": found.error,
+            "baseline": found.baseline.mean,
+            "withheld": found.withheld,
+            "share_of_withheld": found.share,
+            "share_of_baseline": found.gain,
+        }
+        facts |= {name: f"{number:.6g}" for name, number in numbers.items() if number is not None}
+    if judged.notes:
+        facts["notes"] = "\n".join(judged.notes)
     return _named(facts)
+
+
+def _environment(environment: Environment) -> dict[str, object]:
+    facts: dict[str, object] = {
+        "attempt": environment.key.attempt,
+        "run": environment.key.run,
+        "image": environment.image,
+        "agent_ended": environment.ended,
+    }
+    facts |= {
+        f"agent_{name}": int(value) if value == int(value) else value for name, value in environment.telemetry.items()
+    }
+    return facts | _building(environment)
 
 
 def _diagnosis(judged: Judged) -> dict[str, object]:

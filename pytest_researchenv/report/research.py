@@ -24,8 +24,9 @@ format of `research-format.md`. A sub-task is one test. It passes when the score
 the best baseline. All baselines of all scores, what stands behind their ±, and where each number comes from, are in
 `task.toml`.
 
-What this version does with research tasks: it describes, checks and lists them. Nothing gives them to an agent yet, so
-each of their tests is skipped, and says that it cannot be run yet.
+An agent works at all sub-tasks of a task in one attempt. Tasks whose tree lies beside their `task.toml` are evaluated:
+each sub-task in a fresh container from what the agent left, with the best baseline run beside on the same hidden data.
+{judged}
 
     researchenv validate {name}
     pytest --researchenv-suite={name} --collect-only -q
@@ -36,8 +37,7 @@ scores.
 """
 
 _RUNS = """\
-Tests of sub-tasks are skipped where nothing can run them yet. None of them was run on the machine that tests this
-package{rest}. What is *chosen here* is left open by the published task.
+What is run by the tests of this package, on a CPU: {done}. What is *chosen here* is left open by the published task.
 """
 
 
@@ -45,7 +45,7 @@ def research_page(suite: ResearchSuite) -> str:
     """Return the page, in Markdown."""
     parts = [
         f"# {suite.name}: {suite.description}\n",
-        _HEAD.format(name=suite.name, chosen=" and ".join(_example(suite))),
+        _HEAD.format(name=suite.name, chosen=" and ".join(_example(suite)), judged=_judged(suite)),
         as_markdown(tasks_table(suite)),
         *(line for task in suite.tasks for line in _task(task)),
         *_counting(suite),
@@ -53,6 +53,17 @@ def research_page(suite: ResearchSuite) -> str:
         *_runs(suite),
     ]
     return "\n".join(parts)
+
+
+def _judged(suite: ResearchSuite) -> str:
+    own = [f"`{task.name}`" for task in suite.tasks if task.source.path]
+    others = [f"`{task.name}`" for task in suite.tasks if not task.source.path]
+    words = [f"Evaluated are {' and '.join(own)}."] if own else []
+    if others:
+        words.append(
+            "Of the others, nothing here evaluates what was handed in yet: each of their tests is skipped, and says so."
+        )
+    return "\n".join(words)
 
 
 def _example(suite: ResearchSuite) -> Iterator[str]:
@@ -126,7 +137,7 @@ def _doubts(suite: ResearchSuite) -> Iterator[str]:
 def _runs(suite: ResearchSuite) -> Iterator[str]:
     done = [name for task in suite.tasks for name, subtask in task.subtasks.items() if not subtask.not_run_here]
     yield "## What runs here\n"
-    yield _RUNS.format(rest=f", but for {', '.join(done)}" if done else "")
+    yield _RUNS.format(done=", ".join(f"`{name}`" for name in done) if done else "none of them")
     yield as_markdown(runs_table(suite))
 
 

@@ -12,6 +12,7 @@ import pytest
 from pytest_researchenv.model import Examination, Tier, Verdict, judged_named
 from pytest_researchenv.report.calibration import calibration_line
 from pytest_researchenv.report.properties import PREFIX
+from pytest_researchenv.report.research_summary import ResearchRow, render_research, research_row
 
 
 if TYPE_CHECKING:
@@ -62,15 +63,20 @@ class Summary:
         self._stopped: Counter[str] = Counter()
         self._used: dict[tuple[str, str], Mapping[str, str]] = {}
         self._claims: dict[tuple[str, str], Mapping[str, str]] = {}
+        self._research: dict[tuple[str, str, str, str], ResearchRow] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take the verdict of a finished test."""
         facts = {
             name.removeprefix(PREFIX): str(value) for name, value in report.user_properties if name.startswith(PREFIX)
         }
-        if "tier" not in facts or (report.when == "setup" and report.passed) or report.when == "teardown":
+        if (report.when == "setup" and report.passed) or report.when == "teardown":
             return
         verdict = Verdict(facts.get("verdict", "error")) if report.when == "call" else Verdict.ERROR
+        if "subtask" in facts:
+            self._take_research(facts, verdict)
+        if "tier" not in facts:
+            return
         tier = judged_named(facts["tier"])
         # Named as in the test's id: of several attempts each has a line of its own.
         trial = facts.get("trial", "1")
@@ -84,13 +90,24 @@ class Summary:
         if "agent_requests" in facts:
             self._used[row.agent, row.repository] = facts
 
+    def _take_research(self, facts: Mapping[str, str], verdict: Verdict) -> None:
+        row = research_row(facts, verdict=verdict)
+        self._research[row.agent, row.task, facts.get("trial", "1"), row.subtask] = row
+        self._notes |= dict.fromkeys(facts.get("notes", "").splitlines())
+        self._stopped.update(facts.get("stopped", "").splitlines())
+        if "agent_requests" in facts:
+            self._used[row.agent, f"{row.task} {row.trial}"] = facts
+
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the table, when there is anything to tell."""
-        if not self._rows:
+        if not (self._rows or self._research):
             return
         terminalreporter.section("researchenv")
         width = terminalreporter._tw.fullwidth  # noqa: SLF001 - pytest has no public way to ask
-        terminalreporter.write_line(render(list(self._rows.values()), width=width))
+        if self._rows:
+            terminalreporter.write_line(render(list(self._rows.values()), width=width))
+        if self._research:
+            terminalreporter.write_line(render_research(list(self._research.values()), width=width))
         for agent in dict.fromkeys(agent for agent, _ in self._used):
             facts = [facts for (other, _), facts in self._used.items() if other == agent]
             terminalreporter.write_line(used(agent, facts))

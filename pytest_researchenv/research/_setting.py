@@ -204,6 +204,8 @@ class Evaluation:
         command: the published grader's; it is read, and not trusted.
         trains: whether the published grader runs training itself, and does not only read what is reported.
         minutes: how long one evaluation takes; None where nobody says.
+        limit_minutes: after so long our own evaluation is ended, and what was handed in fails.
+        memory_gb: memory of its container.
         first_result_minutes: mean time until the benchmark's own agent had its first valid result.
         unchecked: what the published grader takes without a look.
         flaws: what it gets wrong.
@@ -216,9 +218,17 @@ class Evaluation:
     command: tuple[str, ...]
     trains: bool = False
     minutes: float | None = None
+    limit_minutes: float = 30.0
+    memory_gb: float = 4.0
     first_result_minutes: float | None = None
     unchecked: tuple[str, ...] = ()
     flaws: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not (0 < self.limit_minutes < float("inf") and 0 < self.memory_gb < float("inf")):
+            raise ValueError(
+                f"limit_minutes and memory_gb must be positive numbers, not {self.limit_minutes} and {self.memory_gb}"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from fractions import Fraction
 
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.research.cells import Cell, Summary
@@ -59,7 +60,7 @@ class Judged:
         return self.summary is not None
 
 
-def judge(metric: Metric, cell: Cell | None, baseline: float) -> Judged:
+def judge(metric: Metric, cell: Cell | None, baseline: float | Fraction) -> Judged:
     """Compare a cell with the best baseline.
 
     Passed is `mean > baseline`, or `mean < baseline` where lower is better, of the numbers as they are written: what
@@ -69,17 +70,18 @@ def judge(metric: Metric, cell: Cell | None, baseline: float) -> Judged:
     Args:
         metric: what is judged.
         cell: None where there is no valid score.
-        baseline: the score of the best baseline.
+        baseline: the score of the best baseline; exact where it is itself the mean of several numbers.
     """
-    if wrong := metric.wrong(baseline):
+    number = float(baseline)
+    if wrong := metric.wrong(number):
         raise ConfigurationError(f"the baseline of {metric.name} cannot be right: {wrong}; correct it in the task")
     if cell is None:
-        return Judged(metric, None, baseline, passed=False)
+        return Judged(metric, None, number, passed=False)
     if cell.metric != metric:
         raise ConfigurationError(f"{cell.metric.name} cannot be judged as {metric.name}: name the same metric twice")
     summary = cell.summary()
     clear = None if summary.interval is None else all(metric.better(end, baseline) for end in summary.interval)
-    return Judged(metric, summary, baseline, metric.better(cell.exact, baseline), clear)
+    return Judged(metric, summary, number, metric.better(cell.exact, baseline), clear)
 
 
 # --- beside the withheld method -----------------------------------------------------------------------------

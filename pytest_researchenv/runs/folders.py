@@ -8,14 +8,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from pytest_researchenv.errors import ConfigurationError
+from pytest_researchenv._place import no_run
 from pytest_researchenv.model import EnvironmentKey, Examination, Tier
 
 
-__all__ = ["ATTEMPT", "RESULT", "AttemptFolder", "attempt_folders"]
+__all__ = ["ATTEMPT", "RESEARCH", "RESULT", "AttemptFolder", "attempt_folders"]
 
 #: How a file of a result is named: what was judged, the number of the time, JSON or log, packed or not.
 RESULT = re.compile(rf"({'|'.join((*Tier, *Examination))})-(\d{{3,}})\.(json|log|log\.gz)")
+
+#: Likewise of a sub-task of a research task.
+RESEARCH = re.compile(r"research-([a-z0-9_]+)-(\d{3,})\.(json|log|log\.gz)")
 
 #: How an attempt's folder is named.
 ATTEMPT = re.compile(r"attempt-(\d{3,})")
@@ -39,7 +42,7 @@ def attempt_folders(run: Path, *, unreadable: Callable[[Path, OSError], object])
         ConfigurationError: it is not there.
     """
     if not run.is_dir():
-        raise ConfigurationError(f"there is no run in {run}: name it, and its folder by --results")
+        raise no_run(run)
     for agent in _folders(run, unreadable):
         for parent, numbers in _attempts(agent, unreadable):
             repository = parent.relative_to(agent).as_posix()

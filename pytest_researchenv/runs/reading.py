@@ -14,11 +14,13 @@ from typing import TypeVar, final
 
 from pydantic import TypeAdapter, ValidationError
 
+from pytest_researchenv._place import nothing_built, run_folder
 from pytest_researchenv._records import what_is_wrong
-from pytest_researchenv.errors import ConfigurationError, InfrastructureError
+from pytest_researchenv.errors import InfrastructureError
 from pytest_researchenv.manifest import Manifest
 from pytest_researchenv.model import AttemptStart, Audit, Environment, Examination, Tier, TierResult, judged_named
-from pytest_researchenv.runs.folders import RESULT, AttemptFolder, attempt_folders
+from pytest_researchenv.research.result import ResearchResult
+from pytest_researchenv.runs.folders import RESEARCH, RESULT, AttemptFolder, attempt_folders
 from pytest_researchenv.runs.values import AttemptRecord, Damage, Run, Subject
 from pytest_researchenv.spending import spent_in
 
@@ -30,6 +32,7 @@ _START = TypeAdapter(AttemptStart)
 _ENVIRONMENT = TypeAdapter(Environment)
 _RESULT = TypeAdapter(TierResult)
 _AUDIT = TypeAdapter(Audit)
+_RESEARCH = TypeAdapter(ResearchResult)
 _MANIFEST = TypeAdapter(Manifest)
 
 
@@ -43,7 +46,7 @@ def read_runs(results: Path, names: Iterable[str]) -> tuple[Run, ...]:
     Raises:
         ConfigurationError: one of them is not there, or holds no attempt.
     """
-    return tuple(read_run(results / name) for name in dict.fromkeys(names))
+    return tuple(read_run(run_folder(results, name)) for name in dict.fromkeys(names))
 
 
 def read_run(folder: Path) -> Run:
@@ -62,7 +65,7 @@ def read_run(folder: Path) -> Run:
 
     attempts = tuple(map(read_attempt, attempt_folders(folder, unreadable=unreadable)))
     if not attempts and not damage:
-        raise ConfigurationError(f"the run in {folder} holds no attempt: nothing was built in it yet")
+        raise nothing_built(folder)
     spent = None
     try:
         spent = spent_in(folder)
@@ -88,6 +91,7 @@ def read_attempt(attempt: AttemptFolder) -> AttemptRecord:
             result = audit.result if audit else None
         if result:
             results[subject] = result
+    research = {subtask: files.read(name, _RESEARCH) for subtask, name in _newest_research(names).items()}
     start = files.read("attempt.json", _START) if "attempt.json" in names else None
     return AttemptRecord(
         key=attempt.key,
@@ -99,7 +103,18 @@ def read_attempt(attempt: AttemptFolder) -> AttemptRecord:
         audit=audit,
         times={subject: times for subject, (_, times) in newest.items()},
         damage=tuple(files.damage),
+        research={subtask: result for subtask, result in research.items() if result},
+        trial=start.trial if start else 1,
     )
+
+
+def _newest_research(names: Iterable[str]) -> dict[str, str]:
+    """Sub-task → name of its newest record."""
+    found: dict[str, tuple[int, str]] = {}
+    for match in filter(None, map(RESEARCH.fullmatch, sorted(names))):
+        if match[3] == "json":
+            found[match[1]] = max(found.get(match[1], (0, "")), (int(match[2]), match[0]))
+    return {subtask: name for subtask, (_, name) in found.items()}
 
 
 def _manifests(files: _Files) -> tuple[Manifest, ...]:

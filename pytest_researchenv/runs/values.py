@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from pytest_researchenv.manifest import Manifest
 from pytest_researchenv.model import Audit, Environment, EnvironmentKey, Examination, Tier, TierResult, Verdict
+from pytest_researchenv.research.result import ResearchResult
 
 
 __all__ = ["SUBJECTS", "AttemptRecord", "Damage", "Run", "Subject"]
@@ -49,6 +50,8 @@ class AttemptRecord:
         results: what was judged → the newest result, that of the audit among them.
         audit: the newest audit, whole.
         times: what was judged → how many times.
+        research: id of each sub-task of a research task that was evaluated → the newest result.
+        trial: which of the attempts that were asked for.
         damage: records that cannot be read. Where the newest of a tier is among them, the tier has no result here: an
             older one is not what it came to.
     """
@@ -62,6 +65,8 @@ class AttemptRecord:
     audit: Audit | None = None
     times: Mapping[Subject, int] = field(default_factory=dict)
     damage: tuple[Damage, ...] = ()
+    research: Mapping[str, ResearchResult] = field(default_factory=dict)
+    trial: int = 1
 
     @property
     def suite(self) -> str:

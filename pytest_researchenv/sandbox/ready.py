@@ -23,8 +23,10 @@ from pytest_researchenv.sandbox.docker import DockerSandbox
 from pytest_researchenv.sandbox.gpu import detect, occupied
 from pytest_researchenv.sandbox.hostsettings import host_settings
 from pytest_researchenv.sandbox.images import ensure_base_image
+from pytest_researchenv.sandbox.interpreter import ensure_interpreter
 from pytest_researchenv.sandbox.labels import Owner
 from pytest_researchenv.sandbox.reaper import reap
+from pytest_researchenv.sandbox.scripts import ensure_scripts
 from pytest_researchenv.sandbox.tools import ensure_tools
 
 
@@ -85,6 +87,8 @@ def docker_engine(
         close=client.close,
         tools=ensure_tools(client, owner=owner, image=base.image, say=say),
         tool_volume=partial(ensure_agent_tool, client, owner=owner, image=base.image, say=say),
+        scripts=partial(ensure_scripts, client, owner=owner, image=base.image, say=say),
+        interpreter=partial(ensure_interpreter, client, owner=owner, say=say),
         version=engine_version(client),
         gateway=Gateways(client, sandbox, owner, host, say),
         hardware=hardware,

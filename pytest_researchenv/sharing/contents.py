@@ -31,7 +31,6 @@ __all__ = [
     "attempts_in",
     "contents_json",
     "is_run_file",
-    "is_run_name",
     "parse_contents",
 ]
 
@@ -135,7 +134,7 @@ def parse_contents(raw: bytes, where: str) -> Contents:
                 "import it with the version of pytest-researchenv that exported it, or a newer one"
             ) from error
         raise ConfigurationError(f"{where} is no export of researchenv: {TABLE}: {place}: {first['msg']}") from error
-    if not is_run_name(contents.run):
+    if not _NAME.fullmatch(contents.run):
         raise ConfigurationError(f"{where} names a run that cannot have a folder: {printable(contents.run)}")
     for name in contents.members:
         if not (IMAGES.fullmatch(name) or is_run_file(name)):
@@ -143,11 +142,6 @@ def parse_contents(raw: bytes, where: str) -> Contents:
     if len([name for name in contents.members if IMAGES.fullmatch(name)]) != bool(contents.images):
         raise ConfigurationError(f"{where} names images, and does not hold just one file of them")
     return contents
-
-
-def is_run_name(name: str) -> bool:
-    """Whether a run's folder can be called so."""
-    return _NAME.fullmatch(name) is not None
 
 
 def is_run_file(name: str) -> bool:

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_researchenv._json import add_json, print_json
-from pytest_researchenv.errors import ConfigurationError
+from pytest_researchenv._place import add_results, run_folder
+from pytest_researchenv.errors import ConfigurationError, StoreError
 from pytest_researchenv.model import Environment
 from pytest_researchenv.provenance import harness_identity
 from pytest_researchenv.sandbox.daemon import connect
-from pytest_researchenv.sharing.collecting import attempt_files, collect_run
+from pytest_researchenv.sharing.collecting import Collected, attempt_files, collect_run
 from pytest_researchenv.sharing.contents import TABLE, Contents, contents_json
 from pytest_researchenv.sharing.images import held_images, save_images
 from pytest_researchenv.sharing.packing import copy_counted, member_of, new_folder, write_archive
@@ -72,7 +73,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
     run = kinds.add_parser("run", help="everything that a run has recorded")
     run.add_argument("name", metavar="RUN", nargs="?", default="default", help="name of the run (default: default)")
-    run.add_argument("--results", type=Path, default=Path("researchenv-results"), metavar="FOLDER")
+    add_results(run)
     run.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="new file, such as run.tar.gz")
     run.add_argument("--images", action="store_true", help="also its frozen images, and the base images below them")
     add_json(run)
@@ -83,18 +84,18 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    folder = arguments.results / arguments.name
+    folder = run_folder(arguments.results, arguments.name)
     collected = collect_run(folder)
     if not collected.attempts:
         raise ConfigurationError(
             f"the run in {folder} holds no attempt that is finished: {_listed(collected.left_out)}"
         )
     files = dict(sorted(collected.files.items()))
-    environments = [found for attempt in collected.attempts if (found := attempt.environment())]
     with ExitStack() as stack:
         contents = _contents("run", folder.name, files)
         missing: list[str] = []
         if arguments.images:
+            environments = list(_environments(collected))
             archive, images, missing = stack.enter_context(_image_archive(environments, arguments.output))
             if images:
                 files["images.tar"] = archive
@@ -104,6 +105,16 @@ def _run(arguments: argparse.Namespace) -> int:
     remarks = [f"left out: {one}" for one in collected.left_out] + [f"left out: image {one} is gone" for one in missing]
     _tell(arguments, contents, {"attempts": len(collected.attempts), "left_out": remarks})
     return 0
+
+
+def _environments(collected: Collected) -> Iterator[Environment]:
+    """Yield those whose records can be read; which cannot is told with the rest that is left out."""
+    for attempt in collected.attempts:
+        try:
+            if found := attempt.environment():
+                yield found
+        except StoreError as error:
+            collected.left_out.append(f"the image of {attempt.key}: {error}")
 
 
 @contextlib.contextmanager

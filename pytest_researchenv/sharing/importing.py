@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_researchenv._json import add_json, print_json
+from pytest_researchenv._place import add_results, new_run_name
 from pytest_researchenv.errors import ConfigurationError, ResearchEnvError, StoreError
 from pytest_researchenv.model import Environment, EnvironmentKey
 from pytest_researchenv.probes.lookup import printable
 from pytest_researchenv.provision import image_reference
 from pytest_researchenv.runs.origins import origin_of
 from pytest_researchenv.sandbox.daemon import connect
-from pytest_researchenv.sharing.contents import Contents, attempts_in, is_run_name
+from pytest_researchenv.sharing.contents import Contents, attempts_in
 from pytest_researchenv.sharing.images import check_images, held_images, load_images, tag_image
 from pytest_researchenv.sharing.merging import Came, Merged, merge_attempts, merge_sessions
 from pytest_researchenv.sharing.unpacking import MOST_BYTES, staging, unpack
@@ -58,7 +59,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     command.add_argument(
         "sources", type=Path, nargs="+", metavar="FILE", help="archives, or exported environments' folders"
     )
-    command.add_argument("--results", type=Path, default=Path("researchenv-results"), metavar="FOLDER")
+    add_results(command)
     command.add_argument(
         "--run", dest="name", type=_run_name, metavar="NAME", help="name of the run (default: its own)"
     )
@@ -78,9 +79,10 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def _run_name(argument: str) -> str:
-    if not is_run_name(argument):
-        raise argparse.ArgumentTypeError(f"{argument!r} cannot be the name of a run")
-    return argument
+    try:
+        return new_run_name(argument)
+    except ConfigurationError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _import(arguments: argparse.Namespace) -> int:

@@ -14,10 +14,12 @@ from rich.console import Console
 
 from pytest_researchenv._choice import described, one_of, write_page
 from pytest_researchenv._json import add_json, print_json
+from pytest_researchenv._place import add_results
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.model import Tier
 from pytest_researchenv.report.comparisons import paired_table, paper_table
 from pytest_researchenv.report.figures import rate_table, statistics_tables
+from pytest_researchenv.report.research_results import research_tables
 from pytest_researchenv.report.tables import Format, Table, as_csv, as_latex, as_markdown, as_rich, document
 from pytest_researchenv.runs.reading import read_runs
 from pytest_researchenv.runs.telling import tell_damage
@@ -58,7 +60,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--results", type=Path, default=Path("researchenv-results"), metavar="FOLDER")
+    add_results(parser)
     parser.add_argument(
         "--suite",
         action="append",
@@ -80,8 +82,15 @@ def _stats(arguments: argparse.Namespace) -> int:
     if side.paper:
         raise ConfigurationError(f"{side} is no run: `researchenv compare RUN {side}` puts a run beside it")
     read = _read((side,), arguments)
-    _show(statistics_tables(map(AgentStatistics.of, read.parts[side])), arguments, read.damage)
+    parts = read.parts[side]
+    tiers = statistics_tables(map(AgentStatistics.of, parts)) if any(map(_has_tiers, parts)) else ()
+    _show((*tiers, *research_tables(parts)), arguments, read.damage)
     return 0
+
+
+def _has_tiers(part: AgentRun) -> bool:
+    """Whether an agent did anything but research."""
+    return any(attempt.results.keys() & set(Tier) or not attempt.research for attempt in part.tries)
 
 
 def _compare(arguments: argparse.Namespace) -> int:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
+from pytest_researchenv._place import nothing_built, run_folder
 from pytest_researchenv.errors import ConfigurationError, StoreError
 from pytest_researchenv.model import Environment, EnvironmentKey, Examination, Tier, TierResult
 from pytest_researchenv.provenance import BOUND
@@ -81,8 +82,11 @@ def attempts_of(results: Path, run: str, chosen: Chosen) -> list[Attempt]:
         ConfigurationError: there is no such run, or none of them is in it.
         StoreError: a folder cannot be listed.
     """
-    folder = results / run
-    found = [Attempt(key, path) for key, path in attempt_folders(folder, unreadable=_refuse) if chosen.holds(key)]
+    folder = run_folder(results, run)
+    every = list(attempt_folders(folder, unreadable=_refuse))
+    if not every:
+        raise nothing_built(folder)
+    found = [Attempt(key, path) for key, path in every if chosen.holds(key)]
     if not found:
         raise ConfigurationError(f"no attempt in {folder} is one of those that were chosen")
     return found

@@ -12,6 +12,7 @@ from typing import final
 
 from pytest_researchenv._choice import described, one_of
 from pytest_researchenv._json import add_json, print_json
+from pytest_researchenv._place import add_results
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.errors import DaemonUnavailableError
 from pytest_researchenv.hardware import Accelerator
@@ -35,7 +36,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     """Declare the command."""
     verify = commands.add_parser("verify")
     verify.add_argument("name", metavar="RUN", nargs="?", default="default", help="name of the run (default: default)")
-    verify.add_argument("--results", type=Path, default=Path("researchenv-results"), metavar="FOLDER")
+    add_results(verify)
     verify.add_argument("--agent", action="append", metavar="NAME", help="only this agent's; may be repeated")
     verify.add_argument(
         "--repository", action="append", metavar="NAME", help="only this repository, by its short name; may be repeated"

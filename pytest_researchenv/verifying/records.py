@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from pytest_researchenv._records import what_is_wrong
 from pytest_researchenv.errors import StoreError
 from pytest_researchenv.integrity.believing import believed
 from pytest_researchenv.model import (
@@ -124,7 +125,9 @@ def _sealed(path: Path, adapter: TypeAdapter[_T]) -> tuple[_T, str]:
     try:
         record = adapter.validate_json(raw)
         document = json.loads(raw)
-    except (ValidationError, ValueError, RecursionError) as error:
+    except ValidationError as error:
+        raise _AlteredError(what_is_wrong(error)) from error
+    except (ValueError, RecursionError) as error:
         raise _AlteredError(f"does not hold what was written there: {str(error).splitlines()[0]}") from error
     return record, seal_of(document)
 

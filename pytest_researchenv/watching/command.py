@@ -7,9 +7,9 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_researchenv._place import add_results, run_folder
 from pytest_researchenv.errors import ConfigurationError
 
 
@@ -40,7 +40,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         description=_MORE,
     )
     watch.add_argument("name", metavar="RUN", nargs="?", default="default", help="name of the run (default: default)")
-    watch.add_argument("--results", type=Path, default=Path("researchenv-results"), metavar="FOLDER")
+    add_results(watch)
     form = watch.add_mutually_exclusive_group()
     form.add_argument("--plain", action="store_true", help="print one line for each thing that happens")
     form.add_argument("--json", action="store_true", help="print one line of JSON for each thing that happens")
@@ -66,7 +66,7 @@ def _watch(arguments: argparse.Namespace) -> int:
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")
     console = Console(highlight=False, markup=False, emoji=False)
-    watched = WatchedRun(arguments.results / arguments.name)
+    watched = WatchedRun(run_folder(arguments.results, arguments.name))
     if arguments.plain or arguments.json or not (arguments.once or (console.is_terminal and not _dumb(console))):
         return _log(watched, arguments)
     if arguments.once:

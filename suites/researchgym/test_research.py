@@ -11,10 +11,10 @@ from pytest_researchenv.research.outcome import check
 
 
 if TYPE_CHECKING:
-    from pytest_researchenv.research.outcome import Outcome
+    from pytest_researchenv.researching import JudgedResearch
 
 
 @pytest.mark.research
-def test_improvement(improvement: Outcome) -> None:
+def test_improvement(improvement: JudgedResearch) -> None:
     """The score that decides the sub-task is strictly better than the best baseline's."""
     check(improvement)

@@ -64,6 +64,17 @@ def test_a_suite_that_was_changed_after_it_was_locked_is_not_valid(
     assert "needy/oracle.sh has changed since the suite was locked" in capsys.readouterr().out
 
 
+def test_a_tree_that_is_not_there_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A wrong path is seen before a run is; and a suite may be looked at where its trees are not."""
+    suite = tmp_path / "tiny"
+    shutil.copytree(TINY, suite)
+
+    assert main(["validate", str(TINY)]) == 0
+    assert "warning" not in capsys.readouterr().out
+    assert main(["validate", str(suite)]) == 0
+    assert "warning: plain: source.path: '../../../repos/plain' leads to no folder here" in capsys.readouterr().out
+
+
 def test_imports_are_compared_with_the_published_total(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A total that differs makes the suite invalid, and the page says both figures."""
     suite = tmp_path / "suite"

@@ -327,3 +327,18 @@ def test_the_suites_of_a_checkout_are_listed_without_docker(pytester: pytest.Pyt
     done = subprocess.run([sys.executable, "-c", script], cwd=pytester.path, check=False, capture_output=True)
 
     assert done.returncode == 0, done.stdout
+
+
+def test_sub_tasks_of_a_research_task_stay_on_one_worker() -> None:
+    """One environment is for all of them; each attempt has its own."""
+    ids = (
+        "s/test_research.py::test_improvement[codex-mini-digits_continual-steps2]",
+        "s/test_research.py::test_improvement[codex-mini-digits_continual-steps10]",
+        "s/test_research.py::test_improvement[codex-mini-digits_continual-steps2-2]",
+        "s/test_research.py::test_improvement[codex-digits_continual-steps2]",
+        "s/test_research.py::test_improvement[codex-mini-morpheme_tokens-pieces100]",
+    )
+    units = [environment_of(one, ("codex-", "codex-mini-"), is_research=lambda _: True) for one in ids]
+
+    assert units[0] == units[1]
+    assert len(set(units)) == 4

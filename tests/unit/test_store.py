@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from pytest_researchenv.errors import ConfigurationError, StoreError
 from pytest_researchenv.model import Cause, Environment, EnvironmentKey, SelfReport, Tier, TierResult, Verdict
 from pytest_researchenv.redaction import Redactor
 from pytest_researchenv.secrets import Secret
-from pytest_researchenv.store import Attempt, Store, load_environment
+from pytest_researchenv.store import Attempt, Store, load_environment, write_whole
 
 
 def _environment(key: EnvironmentKey) -> Environment:
@@ -255,3 +256,19 @@ def test_trials_take_numbers_without_waiting_for_one_another(tmp_path: Path) -> 
 
     assert sorted(attempt.key.attempt for attempt in begun) == list(range(1, 31))
     assert [sum(attempt.start.trial == trial for attempt in begun) for trial in (1, 2, 3)] == [10, 10, 10]
+
+
+def test_what_does_not_fit_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Neither a part of a file nor a temporary one: the old one stands, and a full disk is no fuller."""
+    path = tmp_path / "record.json"
+    write_whole(path, b"old")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(StoreError, match=r"cannot write .*record\.json"):
+            write_whole(path, b"new" * 1000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    assert [file.name for file in tmp_path.iterdir()] == ["record.json"]
+    assert path.read_bytes() == b"old"

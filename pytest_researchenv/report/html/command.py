@@ -11,8 +11,10 @@ from pathlib import Path
 
 from pytest_researchenv._choice import described
 from pytest_researchenv._json import add_json, print_json
+from pytest_researchenv._place import add_results
 from pytest_researchenv.report.html.writing import write_report
 from pytest_researchenv.runs.reading import read_runs
+from pytest_researchenv.runs.telling import tell_damage
 
 
 __all__ = ["add_command"]
@@ -22,7 +24,7 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     """Declare the command."""
     report = commands.add_parser("report")
     report.add_argument("names", metavar="RUN", nargs="*", default=["default"], help="name of a run (default: default)")
-    report.add_argument("--results", type=Path, default=Path("researchenv-results"), metavar="FOLDER")
+    add_results(report)
     report.add_argument("-o", "--output", type=Path, default=Path("report"), metavar="FOLDER", help="default: report")
     report.add_argument(
         "--suite", action="append", default=[], metavar="SUITE", help="folder of a suite that does not come along"
@@ -34,6 +36,8 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 def _report(arguments: argparse.Namespace) -> int:
     with _no_collections():
         runs = read_runs(arguments.results, arguments.names)
+        for run in runs:
+            tell_damage(run)
         written = write_report(
             runs,
             descriptions=described(arguments.suite, {suite for run in runs for suite in run.suites}),

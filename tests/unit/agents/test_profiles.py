@@ -129,6 +129,10 @@ def test_later_files_win_and_may_extend_what_they_replace(tmp_path: Path) -> Non
 SERVICE = '[mine]\nextends = "mini-swe"\n'
 
 WRONG = {
+    "a table too deep": (
+        '[agents.mine]\nkind = "oracle"',
+        r"agents: holds tables alone: an agent 'mine' is written \[mine\]",
+    ),
     "an unknown key": ('[mine]\nextends = "codex"\nmax_cost = 1\n', r"mine\.max_cost: unknown key .*'max_cost_usd'"),
     "an unknown kind": ('[mine]\nkind = "codecs"\n', r"mine\.kind: .*not \"codecs\"; did you mean 'codex'"),
     "no kind": ('[mine]\nmodel = "m"\n', r"mine\.kind: missing; .*extends"),

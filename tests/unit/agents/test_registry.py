@@ -10,8 +10,10 @@ import pytest
 
 from pytest_researchenv.agents.profiles import MODEL_VARIABLE, Kind, load_profiles
 from pytest_researchenv.agents.registry import AGENTS, find_agent, known_agents, module_of, needs_of
-from pytest_researchenv.errors import ConfigurationError
+from pytest_researchenv.agents.script import baseline_script, oracle_script
+from pytest_researchenv.errors import ConfigurationError, SuiteError
 from pytest_researchenv.gateway.protocol import Api, Auth, Budget, ModelService, Reach
+from pytest_researchenv.model import PathSource, Repository
 
 
 ENVIRON = {MODEL_VARIABLE: "some-model", "LLM_BASE_URL": "http://localhost:1/v1"}
@@ -34,7 +36,7 @@ def test_every_shipped_profile_becomes_an_agent(name: str) -> None:
 
 def test_every_kind_is_made_somewhere() -> None:
     """A kind that profiles may name can be had."""
-    assert {kind for kind in Kind if not module_of(kind)} == {Kind.ORACLE, Kind.NOOP}
+    assert {kind for kind in Kind if not module_of(kind)} == {Kind.ORACLE, Kind.BASELINE, Kind.NOOP}
 
 
 def test_what_a_profile_says_is_what_the_agent_needs() -> None:
@@ -74,7 +76,7 @@ def test_a_script_takes_what_a_profile_says(tmp_path: Path) -> None:
 
 def test_an_unknown_name_is_told_with_the_known_ones(tmp_path: Path) -> None:
     """With the nearest, and the user's own among them."""
-    with pytest.raises(ConfigurationError, match=r"'claude-sonet'; did you mean 'claude-sonnet'\? .*oracle, noop"):
+    with pytest.raises(ConfigurationError, match=r"'claude-sonet'; did you mean 'claude-sonnet'\? .*oracle, base"):
         find_agent("claude-sonet")
     file = tmp_path / "agents.toml"
     file.write_text('[mine]\nkind = "noop"\n')
@@ -113,3 +115,30 @@ def test_no_agent_is_loaded_before_one_is_asked_for() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == "[]"
+
+
+def test_the_baseline_agent_runs_what_the_task_has_and_says_where_one_has_nothing(tmp_path: Path) -> None:
+    """A research task's best baseline is a script of its own; other suites have none."""
+    repository = Repository("owner/thing", PathSource("."), folder=str(tmp_path))
+    agent = find_agent("baseline")
+    with pytest.raises(SuiteError, match=r"no script for the agent `baseline`.*baseline\.sh"):
+        agent.inputs(repository)
+
+    (tmp_path / "baseline.sh").write_text("run lda\n")
+
+    assert baseline_script(repository) == "run lda\n"
+    assert agent.free
+    assert agent.needs.service is None
+
+
+def test_a_recipe_may_take_in_a_file_beside_it_and_nothing_else(tmp_path: Path) -> None:
+    """So that the withheld method stands in one place."""
+    (tmp_path / "withheld").mkdir()
+    (tmp_path / "withheld" / "own.py").write_text("METHOD = 1\n")
+    (tmp_path / "oracle.sh").write_text("cat >own.py <<'X'\n@withheld/own.py@\nX\necho a@b.c @\n")
+    repository = Repository("owner/thing", PathSource("."), folder=str(tmp_path))
+
+    assert oracle_script(repository) == "cat >own.py <<'X'\nMETHOD = 1\nX\necho a@b.c @\n"
+    (tmp_path / "oracle.sh").write_text("@withheld/other.py@\n")
+    with pytest.raises(SuiteError, match=r"other\.py"):
+        oracle_script(repository)

@@ -232,6 +232,18 @@ def test_a_reader_who_has_seen_enough_sees_no_traceback() -> None:
     assert (done.stdout, done.stderr) == ("{\n", "")
 
 
+def test_an_interrupted_command_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """By the exit code that shells have for it, and without a traceback."""
+
+    def interrupted(_: argparse.ArgumentParser) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pytest_researchenv.schemas.add_json", interrupted)
+
+    assert main(["schema", "result"]) == 130
+    assert capsys.readouterr().err == "researchenv: interrupted\n"
+
+
 def test_what_cannot_be_encoded_is_written_out(place: Path) -> None:
     """A name in bytes that are no text ends no command with a traceback."""
     name = b"odd-\xff.json"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,30 @@ def test_a_run_without_failures_says_so(tmp_path: Path, capsys: pytest.CaptureFi
 
     assert main(run.command()) == 0
     assert capsys.readouterr().out == "nothing failed\n"
+
+
+def test_a_record_that_cannot_be_read_hides_no_other(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is named in one line on stderr; all else is diagnosed."""
+    main(run.command("--json"))
+    every = json.loads(capsys.readouterr().out)
+    attempt = run.store.attempts("sonnet", "suite/one")[0]
+    (attempt.folder / "C1-001.json").write_text("{")
+    (attempt.folder / "environment.json").write_text('{"schema": 2}')
+
+    assert main(run.command("--json")) == 0
+    printed = capsys.readouterr()
+
+    left = [one for one in every if (one["agent"], one["repository"], one["tier"]) != ("sonnet", "suite/one", "C1")]
+    assert [(one["agent"], one["tier"]) for one in json.loads(printed.out)] == [
+        (one["agent"], one["tier"]) for one in left
+    ]
+    environment, result = printed.err.splitlines()
+    assert re.match(
+        r"researchenv: left out: .*environment\.json does not hold .*: schema: Input should be 1;", environment
+    )
+    assert re.match(
+        r"researchenv: left out: .*C1-001\.json does not hold what was written there: Invalid JSON: EOF", result
+    )
 
 
 def test_the_rules_are_shown_as_the_page_has_them(capsys: pytest.CaptureFixture[str]) -> None:

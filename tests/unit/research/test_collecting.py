@@ -97,7 +97,7 @@ def test_what_nothing_can_run_is_skipped_and_never_passes(mine: pytest.Pytester)
     result.stdout.fnmatch_lines(["*cannot be run yet: *; on this machine it needs an afternoon*"])
     result.stdout.fnmatch_lines(["researchenv: research: sub-tasks: 2 of 1 tasks; none can be run yet"])
     written = (mine.path / "out.xml").read_text()
-    for value in ("oracle", "my-research/forgetting-digits", "pairs", "skipped", "no runner yet"):
+    for value in ("oracle", "my-research/forgetting-digits", "pairs", "skipped", "cannot be run here"):
         assert f'value="{value}"' in written
 
 

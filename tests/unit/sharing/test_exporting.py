@@ -159,6 +159,15 @@ def test_a_file_that_grows_meanwhile_is_cut(machine: Machine, monkeypatch: pytes
         assert found.read() == b"1\n"
 
 
+def test_a_damaged_record_is_exported_as_it_is(machine: Machine) -> None:
+    """Like every other file: what was recorded beside it must not be lost for it."""
+    (machine.attempt(1) / "environment.json").write_bytes(b"")
+
+    names = _names(machine.export())
+
+    assert {name.rpartition("/")[2] for name in names} >= {"environment.json", "C0-001.json", "transcript.log.gz"}
+
+
 @pytest.mark.parametrize("name", ["folder", "link"])
 def test_what_no_attempt_holds_is_told(machine: Machine, capsys: pytest.CaptureFixture[str], name: str) -> None:
     """Neither left out in silence nor followed."""

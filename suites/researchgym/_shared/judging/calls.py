@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from judging.access import Allowed, Trespass, trespasses
+from judging.contained import THEIRS, end_all, memory_kills
 from judging.reading import plain_bytes
 
 
@@ -24,7 +25,6 @@ __all__ = ["Broken", "Calls", "Files", "opened"]
 Files = dict[str, bytes]
 
 _DRIVER = Path(__file__).with_name("child.py")
-_NOBODY = 65534
 _OUTPUT_BYTES = 64 * 1024 * 1024
 _LOG_BYTES = 16 * 1024 * 1024
 
@@ -54,6 +54,7 @@ class Calls:
         deadline_s: seconds that one call may take.
         user: number of the user that code runs as; None for this process's own.
         variables: what is added to the environment.
+        contained: whether nothing else runs as that user, so that all its processes are ended after each call.
         seen: what the code did that it may not.
     """
 
@@ -63,6 +64,7 @@ class Calls:
     deadline_s: float
     user: int | None
     variables: Mapping[str, str] = field(default_factory=dict)
+    contained: bool = False
     seen: list[Trespass] = field(default_factory=list)
 
     def run(self, module: str, files: Files, *arguments: str, outputs: tuple[str, ...]) -> Files:
@@ -94,6 +96,7 @@ class Calls:
 
     def _finish(self, module: str, folder: Path, arguments: tuple[str, ...]) -> None:
         reading, writing = os.pipe()
+        kills = memory_kills() if self.contained else 0
         with tempfile.TemporaryFile() as said:
             command = [
                 self.python, "-s", "-B", str(self.scratch / _DRIVER.name), str(writing), str(self.code), module,
@@ -109,7 +112,7 @@ class Calls:
             log: list[bytes] = []
             reader = threading.Thread(target=_read, args=(reading, log), daemon=True)
             reader.start()
-            late = _ended(process, self.deadline_s)
+            late = _ended(process, self.deadline_s, self.user if self.contained else None)
             reader.join(5)
             allowed = Allowed(
                 str(folder),
@@ -120,6 +123,8 @@ class Calls:
             self.seen += trespasses(b"".join(log), allowed, ended=ended)
             if late:
                 raise Broken("deadline", f"one call took more than {self.deadline_s:g} s")
+            if self.contained and process.returncode == -signal.SIGKILL and memory_kills() > kills:
+                raise Broken("memory-limit", f"{module} was killed: out of memory")
             if not ended:
                 said.seek(max(0, said.tell() - 2000))
                 lines = said.read().decode("utf-8", "replace").strip().splitlines()
@@ -156,10 +161,22 @@ class Calls:
 
 
 @contextlib.contextmanager
-def opened(files: Files, python: str, deadline_s: float, variables: Mapping[str, str] | None = None) -> Iterator[Calls]:
+def opened(
+    files: Files,
+    python: str,
+    deadline_s: float,
+    variables: Mapping[str, str] | None = None,
+    *,
+    contained: bool = False,
+    user: int = THEIRS,
+) -> Iterator[Calls]:
     """Lay out code in a new folder, for calls of it.
 
-    Code runs as nobody where this process may change users and nobody may use the interpreter.
+    Code runs as `user` where this process may change users and that one may use the interpreter. Where the evaluation
+    has a container to itself, it runs as that one or not at all.
+
+    Raises:
+        Broken: the interpreter is none that this user may use, in a container.
     """
     with tempfile.TemporaryDirectory(prefix="researchgym-") as made:
         scratch = Path(made).resolve()
@@ -170,23 +187,32 @@ def opened(files: Files, python: str, deadline_s: float, variables: Mapping[str,
             path.write_bytes(content)
         for path in (scratch, *scratch.rglob("*")):
             path.chmod(0o755 if path.is_dir() else 0o644)
-        user = _NOBODY if os.geteuid() == 0 and _usable(python) else None
-        yield Calls(scratch / "code", scratch, python, deadline_s, user, variables or {})
+        usable = os.geteuid() == 0 and _usable(python, user)
+        if contained and not usable:
+            raise Broken("environment", f"{python} is no interpreter that everybody may run")
+        runs_as = user if usable else None
+        yield Calls(scratch / "code", scratch, python, deadline_s, runs_as, variables or {}, contained)
 
 
-def _usable(python: str) -> bool:
-    """Whether nobody may run an interpreter: that is tried, since folders on the way may be closed."""
+def _usable(python: str, user: int) -> bool:
+    """Whether a user may run an interpreter: that is tried, since folders on the way may be closed."""
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         tried = subprocess.run(
-            [python, "-c", ""], user=_NOBODY, group=_NOBODY, extra_groups=[], cwd="/", capture_output=True, timeout=60,
+            [python, "-c", ""], user=user, group=user, extra_groups=[], cwd="/", capture_output=True, timeout=60,
             check=False,
         )  # fmt: skip
         return tried.returncode == 0
     return False
 
 
-def _ended(process: subprocess.Popen[bytes], deadline_s: float) -> bool:
-    """Wait for a process, end it and its group at the deadline, and return whether that was needed."""
+def _ended(process: subprocess.Popen[bytes], deadline_s: float, alone: int | None) -> bool:
+    """Wait for a process, end it and what it started at the deadline, and return whether that was needed.
+
+    Args:
+        process: which.
+        deadline_s: seconds until then.
+        alone: the user of which every process is ended; None: the process's group is.
+    """
     try:
         process.wait(deadline_s)
     except subprocess.TimeoutExpired:
@@ -194,8 +220,11 @@ def _ended(process: subprocess.Popen[bytes], deadline_s: float) -> bool:
     else:
         return False
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        if alone is not None:
+            end_all(alone)
+        else:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 

@@ -1,11 +1,13 @@
 """An evaluation from beginning to end: what was handed in is looked at, run again, and measured on hidden data.
 
-    python evaluate.py SUBTASK --handed-in FOLDER --python INTERPRETER [--our-python INTERPRETER] < SECRET
+    python evaluate.py SUBTASK --handed-in FOLDER --python INTERPRETER [--our-python INTERPRETER] [--contained] < SECRET
 
 The interpreter that runs this file is a trusted one; `--python` is the agent's, and runs nothing but calls. So do those
 of the best baseline, unless `--our-python` names an interpreter that the agent never had. Without one, an environment
 that makes the baseline worse is recognised by what the baseline yields on public data.
 The secret comes on standard input, so that neither arguments nor environment hold it. The report is JSON.
+With `--contained`, nothing else runs in this container: handed-in code runs as a user of its own or not at all, nothing
+of it goes on after a call, and the report is one line behind a digest that the secret is needed for.
 """
 # researchgym canary 564fea92-6bd3-44ab-ae3a-f8fefb7db5c7
 
@@ -28,6 +30,7 @@ from pathlib import Path
 
 from judging.access import Trespass
 from judging.calls import Broken, Calls, Files, opened
+from judging.contained import OURS, THEIRS, open_to_all, sealed
 from judging.handed_in import code_of, handed_in_code, read_claims
 from judging.problem import Hidden, Metrics, Problem
 
@@ -74,6 +77,7 @@ class _Given:
     python: str
     our_python: str
     pristine: Files
+    contained: bool
     code: Files = field(default_factory=dict)
 
 
@@ -96,14 +100,21 @@ class _Report:
 
 
 def judge(
-    problem: Problem, subtask: str, handed_in: Path, *, secret: bytes, python: str, our_python: str
+    problem: Problem,
+    subtask: str,
+    handed_in: Path,
+    *,
+    secret: bytes,
+    python: str,
+    our_python: str,
+    contained: bool = False,
 ) -> dict[str, object]:
     """Evaluate what was handed in for a sub-task, and return the report."""
     begun = time.monotonic()
     told = _told(problem, subtask)
     report = _Report()
     pristine = code_of(problem.folder / "code")
-    given = _Given(problem, subtask, handed_in, secret, python, our_python, pristine)
+    given = _Given(problem, subtask, handed_in, secret, python, our_python, pristine, contained)
     given = _looked_at(given, told, report)
     if not report.findings:
         _ran(given, told, report)
@@ -146,14 +157,24 @@ def _ran(given: _Given, told: Told, report: _Report) -> None:
     looked_into = hidden[int(_key(given.secret, subtask, -1), 16) % len(hidden)]
     bare = {name: content for name, content in given.code.items() if not name.startswith(f"{problem.data}/")}
     long = problem.deadline_s * len(hidden)
+    contained = given.contained
+    if contained:
+        open_to_all(given.python)
+    # Of another user, so that nothing handed in can reach it; and of a locale that reads nothing of the environment.
+    apart = {"LC_ALL": "C"} if contained else {}
+    user = OURS if contained else THEIRS
     parts = (
-        opened(given.code, given.python, long),
-        opened(bare, given.python, problem.deadline_s),
-        opened(bare, given.python, problem.deadline_s, _SIGNS),
-        opened(given.pristine, given.our_python, problem.deadline_s),
+        opened(given.code, given.python, long, contained=contained),
+        opened(bare, given.python, problem.deadline_s, contained=contained),
+        opened(bare, given.python, problem.deadline_s, _SIGNS, contained=contained),
     )
     with contextlib.ExitStack() as stack:
-        public, calls, other, ours = (stack.enter_context(part) for part in parts)
+        with report.finding():
+            public, calls, other = (stack.enter_context(part) for part in parts)
+        if report.findings:
+            return
+        alone = opened(given.pristine, given.our_python, problem.deadline_s, apart, contained=contained, user=user)
+        ours = stack.enter_context(alone)
         report.unprivileged = calls.user is not None
         with report.finding():
             again = _public_run(public, problem, subtask, report.method, told.seeds)
@@ -273,6 +294,7 @@ def main(problem: Problem) -> None:
     parser.add_argument("--handed-in", type=Path, required=True)
     parser.add_argument("--python", required=True)
     parser.add_argument("--our-python", default="")
+    parser.add_argument("--contained", action="store_true")
     given = parser.parse_args()
     secret = sys.stdin.buffer.read()
     if len(secret) < _SECRET_BYTES:
@@ -286,6 +308,7 @@ def main(problem: Problem) -> None:
         secret=secret,
         python=given.python,
         our_python=given.our_python or given.python,
+        contained=given.contained,
     )
-    json.dump(report, sys.stdout, indent=1)
-    sys.stdout.write("\n")
+    text = sealed(json.dumps(report), secret) if given.contained else json.dumps(report, indent=1)
+    sys.stdout.write(f"{text}\n")

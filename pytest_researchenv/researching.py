@@ -1,0 +1,190 @@
+"""Judge sub-tasks of research tasks: have the agent's work at the task, evaluate what it handed in, lose nothing."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import final
+
+from pytest_researchenv.engine import Engine
+from pytest_researchenv.environments import Environments
+from pytest_researchenv.errors import InfrastructureError, ResearchEnvError
+from pytest_researchenv.leases.desk import holds_nothing
+from pytest_researchenv.lock import dataset_of
+from pytest_researchenv.model import Environment, Verdict
+from pytest_researchenv.packedlogs import pack_log
+from pytest_researchenv.probes.protocol import ProbeTask
+from pytest_researchenv.progress import Teller
+from pytest_researchenv.provenance import digest_of, harness_identity
+from pytest_researchenv.research.data import missing_data
+from pytest_researchenv.research.evaluation import EvaluationTask, Evaluator
+from pytest_researchenv.research.evaluators import evaluator_of
+from pytest_researchenv.research.outcome import unrunnable
+from pytest_researchenv.research.result import ResearchCause, ResearchResult
+from pytest_researchenv.research.task import Task
+from pytest_researchenv.research.verdict import concluded
+from pytest_researchenv.research.workplace import workplace_of
+from pytest_researchenv.settings import Settings
+from pytest_researchenv.store import Attempt, research_stem
+
+
+__all__ = ["JudgedResearch", "Researching"]
+
+_log = logging.getLogger(__name__)
+
+_SECRET_BYTES = 32
+
+
+@dataclass(frozen=True)
+class JudgedResearch:
+    """A result with where it is kept.
+
+    Attributes:
+        result: what the evaluation found.
+        environment: what was judged; None where nothing could be run.
+        folder: the attempt's folder; None likewise.
+        fresh: whether it was evaluated just now.
+        notes: what people should know of the container engine that was used.
+    """
+
+    result: ResearchResult
+    environment: Environment | None = None
+    folder: Path | None = None
+    fresh: bool = True
+    notes: tuple[str, ...] = ()
+
+
+@final
+class Researching:
+    """Evaluates sub-tasks, each once unless it is asked for again.
+
+    Args:
+        settings: what the user chose.
+        environments: has what agents left.
+        engine: the container engine; asked for when it is needed.
+        probe_task: makes what probes get, of a log, an attempt and its environment.
+        say: called with what is being done.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        environments: Environments,
+        engine: Callable[[], Engine],
+        probe_task: Callable[[Callable[[bytes], object], Attempt, Environment, Task, str], ProbeTask],
+        say: Teller,
+    ) -> None:
+        self._settings = settings
+        self._environments = environments
+        self._engine = engine
+        self._probe_task = probe_task
+        self._say = say
+
+    def judge(
+        self, agent_name: str, task: Task, subtask: str, *, retry: bool = False, trial: int = 1
+    ) -> JudgedResearch:
+        """Return the verdict on a sub-task, evaluating unless a stored result stands.
+
+        Args:
+            agent_name: whose work.
+            task: the task; all of its sub-tasks are worked at in one attempt.
+            subtask: id of the sub-task.
+            retry: whether to build again what could not be built earlier in this session.
+            trial: which of the attempts that were asked for.
+
+        Raises:
+            InfrastructureError: no verdict is possible; this, too, is recorded.
+            SuiteError: the suite lacks what the evaluation needs.
+        """
+        evaluator = evaluator_of(task)
+        if evaluator is None:
+            reason = unrunnable(task.subtasks[subtask])
+            return JudgedResearch(ResearchResult(subtask, Verdict.SKIPPED, ResearchCause.NOT_RUNNABLE, reason))
+        if missing := missing_data(task, subtask, self._settings.data):
+            return JudgedResearch(ResearchResult(subtask, Verdict.SKIPPED, ResearchCause.NOT_RUNNABLE, missing))
+        place = workplace_of(task)
+        with self._say.at(agent_name, place.slug):
+            attempt, environment = self._environments.get(agent_name, place, retry=retry, trial=trial)
+            stem = research_stem(subtask)
+            holds_nothing(f"the lock of {subtask}")
+            self._say(f"waiting for the lock of {subtask}")
+            with attempt.lock(stem):
+                basis = evaluator.basis(task, subtask)
+                standing = self._standing(attempt, environment, subtask, basis)
+                result = standing or self._evaluated(
+                    attempt, environment, task, subtask, evaluator=evaluator, basis=basis
+                )
+        notes = (*self._engine().notes, *self._environments.notes(environment))
+        return JudgedResearch(result, environment, attempt.folder, fresh=standing is None, notes=notes)
+
+    def _standing(self, attempt: Attempt, environment: Environment, subtask: str, basis: str) -> ResearchResult | None:
+        """Return the newest result where it is one to keep, and of what would be judged now."""
+        results = attempt.research(subtask)
+        if not results or results[-1].verdict is Verdict.ERROR:
+            return None
+        last = results[-1]
+        ours = last.session == self._settings.session
+        kept = ours or (self._settings.continued and not self._settings.rerun.wants(None, last.verdict))
+        return last if kept and last.basis == basis and last.snapshot == environment.image else None
+
+    def _evaluated(
+        self,
+        attempt: Attempt,
+        environment: Environment,
+        task: Task,
+        subtask: str,
+        *,
+        evaluator: Evaluator,
+        basis: str,
+    ) -> ResearchResult:
+        """Evaluate, and record what came of it, be it an error."""
+        _log.info("evaluating %s of %s", subtask, attempt.key)
+        log = attempt.next_log(research_stem(subtask))
+        dataset, secret = dataset_of(workplace_of(task)), secrets.token_bytes(_SECRET_BYTES)
+        started = time.monotonic()
+
+        def save(found: ResearchResult) -> ResearchResult:
+            stamped = replace(
+                found,
+                duration_s=time.monotonic() - started,
+                log=log.name,
+                secret=secret.hex(),
+                basis=basis,
+                dataset=dataset,
+                session=self._settings.session,
+                created=datetime.now(UTC).isoformat(timespec="seconds"),
+                snapshot=environment.image,
+                base_image=environment.base_image,
+                harness=harness_identity(),
+                log_digest=digest_of(log),
+            )
+            return attempt.save_research(log, stamped)
+
+        def failed(message: str) -> None:
+            save(ResearchResult(subtask, Verdict.ERROR, ResearchCause.INFRASTRUCTURE, message))
+            pack_log(log)
+
+        try:
+            with attempt.log(log) as append:
+                probe = self._probe_task(append, attempt, environment, task, subtask)
+                given = EvaluationTask(task, subtask, probe, self._engine(), secret, self._say)
+                found = concluded(task, subtask, evaluator.evaluate(given))
+                # No crash may lose a verdict that is known, and only a log that was closed is whole.
+                save(found)
+            kept = save(found)
+        except ResearchEnvError as error:
+            failed(str(error))
+            raise
+        # The boundary: whatever else breaks is a defect of ours, and no verdict.
+        except Exception as error:
+            message = f"unexpected {type(error).__name__}: {error}; please report it"
+            failed(message)
+            raise InfrastructureError(message) from error
+        pack_log(log)
+        return kept
