@@ -119,6 +119,9 @@ class Environments:
             self._going.wait(attempt)
             attempt = self._going.standing(attempt)
             if self._going.wanted(attempt):
+                frozen = attempt.environment()
+                if frozen is not None and (stale := self._stale(frozen, agent, repository)):
+                    raise StaleEnvironmentError(stale)
                 return self._built(agent, repository, trial, goes_on=attempt.key.attempt)
             if found := self._reusable(attempt, agent, repository, retry=retry):
                 return attempt, found
