@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -248,14 +248,16 @@ def _research_plan(config: pytest.Config, items: list[pytest.Item]) -> str:
         return f"researchenv: research: sub-tasks: {len(cases)} of {tasks} tasks; none can be run yet"
     environments = harness_of(config).environments
     missing = [
-        str(case.agent) for case, place in places if not environments.exists(str(case.agent), place, trial=case.trial)
+        environments.most_usd(str(case.agent), place)
+        for case, place in places
+        if not environments.exists(str(case.agent), place, trial=case.trial)
     ]
     ours = {case.task.key for case, _ in places}
     judged = sum(case.task.key in ours for case in cases)
     return (
         f"researchenv: research: {len(missing)} tasks to work at, {len(places) - len(missing)} to reuse; "
         f"sub-tasks: {judged} to evaluate, {len(cases) - judged} cannot be run yet"
-    ) + _most(environments.most_usd, missing, options.agent_settings(config).max_cost_usd)
+    ) + _most(missing, options.agent_settings(config).max_cost_usd)
 
 
 def _places(cases: Iterable[ResearchCase]) -> list[tuple[ResearchCase, Repository]]:
@@ -289,7 +291,7 @@ def _environments_plan(config: pytest.Config, items: list[pytest.Item]) -> str:
         f"researchenv: environments: {len(missing)} to build, {len(cases) - len(missing)} to reuse; "
         f"tiers: {len(applicable) - audits} to judge, {skipped} not applicable"
         + (f"; {audits} to audit" if audits else "")
-    ) + _most(environments.most_usd, missing, options.agent_settings(config).max_cost_usd)
+    ) + _most([environments.most_usd(agent) for agent in missing], options.agent_settings(config).max_cost_usd)
 
 
 def _stored(environments: Environments, case: Case, subject: Tier | Examination) -> Verdict | None:
@@ -312,9 +314,8 @@ def _stored_research(environments: Environments, case: ResearchCase) -> Verdict 
         return Verdict.ERROR
 
 
-def _most(most_usd: Callable[[str], float | None], agents: list[str], limit: float | None) -> str:
-    """Say what building can cost at most; nothing where it costs no money."""
-    each = [most_usd(agent) for agent in agents]
+def _most(each: list[float | None], limit: float | None) -> str:
+    """Say what all can cost at most, from what each can; nothing where it costs no money."""
     bounded = None if None in each else sum(cost for cost in each if cost is not None)
     if bounded == 0:
         return ""
