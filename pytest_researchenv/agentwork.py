@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import IO
+from typing import IO, Protocol
 
 from pytest_researchenv.agents.protocol import SCRATCH, TOOL_TARGET, Agent, AgentTask, Needs, Telemetry
 from pytest_researchenv.agents.trajectory import dump
@@ -23,7 +23,7 @@ from pytest_researchenv.usage import cost_notes, final_metrics, refused, usage_n
 from pytest_researchenv.watchdog import Watchdog
 
 
-__all__ = ["Order", "Worked", "at_work"]
+__all__ = ["Beside", "Order", "Worked", "at_work"]
 
 _log = logging.getLogger(__name__)
 
@@ -43,6 +43,13 @@ _TOLD_S = 0.5
 _POLL_S = 0.05
 
 
+class Beside(Protocol):
+    """What goes on beside an agent's work, from its beginning to its end."""
+
+    def __call__(self, container: Container) -> AbstractContextManager[Callable[[], str]]:
+        """Begin; yields what says, about once a second, why the work must end: an empty text while it may go on."""
+
+
 @dataclass(frozen=True, slots=True)
 class Order:
     """What an agent is to do, and with what.
@@ -58,6 +65,8 @@ class Order:
         run_limited: whether what it may spend is what the run had left, and not its own limit.
         devices: how many devices it is given.
         mounts: read-only volumes with data for it.
+        image: id of the image that its container is made from; empty: the base image.
+        beside: what goes on beside its work; None for nothing.
     """
 
     agent: Agent
@@ -70,6 +79,8 @@ class Order:
     run_limited: bool = False
     devices: int = 0
     mounts: tuple[Mount, ...] = ()
+    image: str = ""
+    beside: Beside | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +91,7 @@ class Worked:
         container: its container, stopped.
         ended: how it ended, in words.
         numbers: what it used.
+        seconds: how long it worked, by this host's clock.
         refused: what was refused to it.
         devices: how many devices it had.
         notes: what people should know.
@@ -88,6 +100,7 @@ class Worked:
     container: Container
     ended: str
     numbers: Mapping[str, float]
+    seconds: float = 0.0
     devices: int = 0
     refused: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -99,7 +112,7 @@ def at_work(
     order: Order,
     *,
     attempt: Attempt,
-    source: IO[bytes],
+    sources: Sequence[IO[bytes]],
     settle: Callable[[Ledger], object],
     say: Say,
 ) -> Iterator[Worked]:
@@ -109,7 +122,7 @@ def at_work(
         engine: what to work with.
         order: what to do.
         attempt: where to record what is printed and asked.
-        source: tar stream of the pinned tree.
+        sources: tar streams of what the container begins with, such as the pinned tree.
         settle: given what the gateway saw, however the work ended.
         say: called with what is being done.
 
@@ -134,27 +147,36 @@ def at_work(
         container = stack.enter_context(
             engine.sandbox.opened(_spec(engine, order, attempt, way, tools=tools, devices=devices))
         )
-        container.put("/", source)
+        for source in sources:
+            container.put("/", source)
         container.start()
         if order.prompt:
             attempt.save_prompt(order.prompt)
-        say("agent at work", limit_s=order.timeout_s)
-        watch = Watchdog(way.ledger if way else None, inactivity_s=order.needs.inactivity_s, at_each_look=record)
         environment = _environment(engine, container, way)
-        began = time.monotonic()
-        try:
-            telemetry = _work(
-                order, container=container, environment=environment, attempt=attempt, way=way, watch=watch
+        say("agent at work", limit_s=order.timeout_s)
+        with order.beside(container) if order.beside else nullcontext(_on) as wanted:
+            watch = Watchdog(
+                way.ledger if way else None,
+                inactivity_s=order.needs.inactivity_s,
+                at_each_look=record,
+                wanted=wanted,
             )
-        except SandboxError as error:
-            telemetry = _broken_by_the_agent(engine, container, error)
+            began = time.monotonic()
+            try:
+                telemetry = _work(
+                    order, container=container, environment=environment, attempt=attempt, way=way, watch=watch
+                )
+            except SandboxError as error:
+                telemetry = _broken_by_the_agent(engine, container, error)
+            seconds = time.monotonic() - began
         # As it is now: once the container has stopped, nobody asks for anything any more.
         trouble = _trouble(way.ledger, watch, late=time.monotonic() - began >= order.timeout_s) if way else None
         container.stop()
         share.release()
         if way is None:
             _keep_trajectory(order.agent, attempt, way)
-            yield Worked(container, watch.reason or telemetry.ended, telemetry.numbers, devices=len(devices))
+            ended = watch.reason or telemetry.ended
+            yield Worked(container, ended, telemetry.numbers, seconds, devices=len(devices))
             return
         ledger = way.ledger
         _await_the_last(ledger)
@@ -168,6 +190,7 @@ def at_work(
             container,
             ended=watch.reason or budget or telemetry.ended,
             numbers={**telemetry.numbers, **usage_numbers(ledger)},
+            seconds=seconds,
             devices=len(devices),
             refused=refused(ledger),
             notes=cost_notes(ledger),
@@ -190,7 +213,7 @@ def _spec(
 ) -> ContainerSpec:
     needs = order.needs
     return ContainerSpec(
-        image=engine.base_image,
+        image=order.image or engine.base_image,
         network=Network.NONE if way or needs.reach is Reach.NONE else Network.OPEN,
         joins=(Join(way.network),) if way else (),
         mounts=(*engine.mounts, *order.mounts, *tools),
@@ -255,6 +278,11 @@ def _recording(ledger: Ledger, attempt: Attempt) -> Iterator[Callable[[], None]]
             yield record
         finally:
             record()
+
+
+def _on() -> str:
+    """Nothing beside the agent wants its work to end."""
+    return ""
 
 
 def _nothing() -> None:

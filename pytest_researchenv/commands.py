@@ -258,6 +258,28 @@ COMMANDS: Mapping[str, Command] = {
             Example("researchenv reap --all", "also frozen images, base images and tool volumes", engine=True),
         ),
     ),
+    "stop": Command(
+        "pytest_researchenv.detached.command:add_commands",
+        "end the work of research runs that go on by themselves; what is there then is frozen and counts",
+        (
+            Example("researchenv stop default --dry-run", "what is at work, and for how long"),
+            Example("researchenv stop default --agent codex --wait", "end one agent's, and wait until it is frozen"),
+            Example(
+                "researchenv stop researchenv-results/default/codex/quickstart/kvpress/attempt-001",
+                "end one",
+            ),
+        ),
+    ),
+    "restore": Command(
+        "pytest_researchenv.detached.command:add_commands",
+        "restore the folder of a research run from what was archived while its agent worked",
+        (
+            Example(
+                "researchenv restore researchenv-results/default/codex/quickstart/kvpress/attempt-001 restored",
+                "as it was when it was archived last",
+            ),
+        ),
+    ),
     "shell": Command(
         "pytest_researchenv.shell:add_command",
         "open a shell in a copy of an environment, in the probe's world",

@@ -11,7 +11,10 @@ from typing import final
 
 from pytest_researchenv.access import Access
 from pytest_researchenv.agents.protocol import Agent, Needs
+from pytest_researchenv.archiving.index import newest_index
+from pytest_researchenv.assignment import assignment_of
 from pytest_researchenv.breaker import CircuitBreaker
+from pytest_researchenv.detached.going import Going, Starting
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.errors import (
     ConfigurationError,
@@ -49,17 +52,26 @@ class Environments:
     """Builds each environment once, and uses it until what shaped it changes."""
 
     def __init__(
-        self, settings: Settings, *, engine: Callable[[], Engine], agents: Callable[[str], Agent], say: Teller
+        self,
+        settings: Settings,
+        *,
+        engine: Callable[[], Engine],
+        agents: Callable[[str], Agent],
+        say: Teller,
+        start: Starting | None = None,
     ) -> None:
         self._settings = settings
         self._open = engine
         self._find_agent = agents
         self._say = say
+        #: Starts a process of its own for what outlives the session; None: this process does all itself.
+        self._start = start
         self._access = Access(settings.agents)
         self._orders = Orders(settings, self._access, self._engine)
         self._ready = False
         self._differences: dict[EnvironmentKey, list[str]] = {}
         self._store = Store(settings.results, settings.run, redactor=lambda: self.redactor)
+        self._going = Going(settings, self._store, say)
         self._breaker = CircuitBreaker(self._store.folder, settings.session)
         self._spending = Spending(
             self._store.folder,
@@ -103,9 +115,36 @@ class Environments:
         self._say("waiting for the environment's lock")
         with self._store.lock(agent_name, repository.key, trial=trial):
             attempt = self._current(agent_name, repository, trial)
-            if attempt is not None and (found := self._reusable(attempt, agent, repository, retry=retry)):
+            if attempt is None:
+                return self._built(agent, repository, trial)
+            self._going.wait(attempt)
+            attempt = self._going.standing(attempt)
+            if self._going.wanted(attempt):
+                return self._built(agent, repository, trial, goes_on=attempt.key.attempt)
+            if found := self._reusable(attempt, agent, repository, retry=retry):
                 return attempt, found
+            if undecided := self._going.undecided(attempt):
+                raise StaleEnvironmentError(undecided)
             return self._built(agent, repository, trial)
+
+    def build(self, attempt: Attempt, agent_name: str, repository: Repository) -> Environment:
+        """Let an agent work in an attempt that has begun, in this process, and record what comes of it.
+
+        Args:
+            attempt: the attempt.
+            agent_name: who works.
+            repository: what for.
+
+        Raises:
+            ResearchEnvError: it could not be done; this is recorded.
+        """
+        agent = self._find_agent(agent_name)
+        try:
+            inputs = self._orders.inputs(agent, repository)
+        except ResearchEnvError as error:
+            self._keep(attempt, str(error))
+            raise
+        return self._build(attempt, agent, repository, inputs)
 
     def problem(self, agent_name: str, repository: Repository, *, trial: int = 1) -> str:
         """Say why the user has to decide something before work starts; empty when there is nothing.
@@ -116,9 +155,11 @@ class Environments:
         """
         agent = self._find_agent(agent_name)
         attempt = self._current(agent_name, repository, trial)
+        attempt = self._going.standing(attempt) if attempt else None
         environment = attempt.environment() if attempt else None
         if environment is None or self._settings.rebuild:
-            return self._access.problem(self._orders.needs(agent, repository))
+            undecided = self._going.undecided(attempt) if attempt else ""
+            return undecided or self._access.problem(self._orders.needs(agent, repository))
         with self._say.at(agent_name, repository.slug):
             return self._stale(environment, agent, repository)
 
@@ -265,7 +306,9 @@ class Environments:
         lines.append("build it again with --researchenv-rebuild, or judge it as it is with --researchenv-reuse-anyway")
         return "\n".join(lines)
 
-    def _built(self, agent: Agent, repository: Repository, trial: int) -> tuple[Attempt, Environment]:
+    def _built(
+        self, agent: Agent, repository: Repository, trial: int, *, goes_on: int = 0
+    ) -> tuple[Attempt, Environment]:
         """Build, and again in a new attempt where the provider's trouble may be over by then."""
         inputs = self._orders.inputs(agent, repository)
         service = agent.needs.service
@@ -273,10 +316,15 @@ class Environments:
         for number in range(retries + 1):
             if service:
                 self._breaker.check(service)
-            attempt = self._store.begin(agent.name, repository.key, self._settings.session, trial=trial)
+            session = self._settings.session
+            attempt = self._store.begin(agent.name, repository.key, session, trial=trial, goes_on=goes_on)
             try:
+                if self._start is not None and assignment_of(repository).detached:
+                    return attempt, self._going.follow(attempt, self._start(agent.name, repository, attempt))
                 return attempt, self._build(attempt, agent, repository, inputs)
             except ProviderError as error:
+                # What was archived of hours of work is not done again.
+                goes_on = attempt.key.attempt if newest_index(attempt.folder) else goes_on
                 if number == retries or self.stopped(agent.name):
                     raise
                 delay = self._settings.agents.retry_delay_s * 2**number
@@ -288,19 +336,23 @@ class Environments:
         _log.info("building %s", attempt.key)
         self._say("fetching the source")
         try:
-            with self._allowance(self._orders.needs(agent, repository)) as money:
+            continuation = self._going.continuation(attempt)
+            with self._allowance(self._orders.needs(agent, repository, continuation)) as money:
 
                 def settle(ledger: Ledger) -> None:
                     money.spent_usd = ledger.charged_usd
 
                 environment = provision(
                     self._engine(),
-                    self._orders.order(attempt, agent, repository, max_cost_usd=money.limit_usd),
+                    self._orders.order(
+                        attempt, agent, repository, max_cost_usd=money.limit_usd, continuation=continuation
+                    ),
                     attempt=attempt,
                     tree=self.tree(repository),
                     inputs=inputs,
                     settle=settle,
                     say=self._say,
+                    continuation=continuation,
                 )
         except ResearchEnvError as error:
             self._keep(attempt, str(error))
@@ -327,7 +379,7 @@ class Environments:
         """Set money aside; agents without a model need none, and wait for none."""
         if needs.service is None:
             return nullcontext(Allowance(None))
-        most_s = self._orders.timeout_s(needs) + _AROUND_S
+        most_s = (needs.timeout_s or 0.0) + _AROUND_S
         return self._spending.allowance(needs.budget.max_cost_usd, most_s=most_s, say=self._say)
 
 

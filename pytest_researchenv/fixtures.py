@@ -20,11 +20,14 @@ from pytest_researchenv.options import (
     agent_gpus_option,
     agent_settings,
     agents_of,
+    archiving_option,
     continued_option,
     data_option,
+    extension_option,
     inspector_option,
     limits_option,
     path_option,
+    profiles_of,
     ratio_option,
     rerun_option,
     run_option,
@@ -80,6 +83,7 @@ def harness_of(config: pytest.Config) -> Harness:
     """Return the session's harness; the container engine is asked for nothing yet."""
     if HARNESS not in config.stash:
         # Docker and its companions are imported by sessions that run a suite, and by no other.
+        from pytest_researchenv.detached.job import EngineChoice, Starter  # noqa: PLC0415
         from pytest_researchenv.harness import Harness  # noqa: PLC0415
         from pytest_researchenv.probes.table import PROBES  # noqa: PLC0415
         from pytest_researchenv.sandbox.ready import docker_engine  # noqa: PLC0415
@@ -97,6 +101,9 @@ def harness_of(config: pytest.Config) -> Harness:
             agent_limits=limits_option(config),
             agent_gpus=agent_gpus_option(config),
             data=data_option(config),
+            extension=extension_option(config),
+            archiving=archiving_option(config),
+            stop_detached=text_option(config, "interrupt") == "stop",
             c0_max_missing=ratio_option(config, "c0_max_missing"),
             cache=path_option(config, "cache"),
             session=config.stash[SESSION],
@@ -111,7 +118,10 @@ def harness_of(config: pytest.Config) -> Harness:
             config.stash.get(OPENED, _nobody)(made)
             return made
 
-        config.stash[HARNESS] = Harness(settings, engine=engine, probes=PROBES, agents=agents_of(config), say=say)
+        starter = Starter(settings, EngineChoice(image, accelerator, sharing), profiles_of(config))
+        config.stash[HARNESS] = Harness(
+            settings, engine=engine, probes=PROBES, agents=agents_of(config), say=say, start=starter
+        )
     return config.stash[HARNESS]
 
 

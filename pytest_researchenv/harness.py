@@ -19,6 +19,7 @@ from pytest_researchenv.agents.protocol import Agent
 from pytest_researchenv.agents.registry import find_agent
 from pytest_researchenv.assets import fetch_asset
 from pytest_researchenv.basis import audit_basis, tier_basis
+from pytest_researchenv.detached.going import Starting
 from pytest_researchenv.diagnosis import Diagnosis, diagnosis_of
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.environments import Environments
@@ -94,6 +95,7 @@ class Harness:
         checks: Sequence[Check] | None = None,
         say: Teller | None = None,
         stored: tuple[Attempt, Environment] | None = None,
+        start: Starting | None = None,
     ) -> None:
         self._settings = settings
         self._make_engine = engine
@@ -102,7 +104,9 @@ class Harness:
         self._stored = stored
         self._checks = all_checks(settings.cache) if checks is None else checks
         self._say = say or Teller()
-        self.environments = Environments(settings, engine=lambda: self._engine, agents=agents, say=self._say)
+        self.environments = Environments(
+            settings, engine=lambda: self._engine, agents=agents, say=self._say, start=start
+        )
 
     @cached_property
     def _engine(self) -> Engine:

@@ -19,7 +19,7 @@ from pytest_researchenv.redaction import RedactedStream
 from pytest_researchenv.sandbox.protocol import Change, ChangeKind
 
 
-__all__ = ["read_changes", "write_changes"]
+__all__ = ["added_up", "read_changes", "write_changes"]
 
 #: Most changes that are recorded; a file system of 100 GB has some 6 million files at most.
 _MOST = 10_000_000
@@ -29,6 +29,25 @@ _LONGEST = 64 * 1024
 
 _UNKNOWN = "!"
 _AT_ONCE = 500
+
+
+def added_up(earlier: Iterable[Change], later: Iterable[Change]) -> Iterator[Change]:
+    """Yield what two layers changed together; of the later one's changes all are kept in memory.
+
+    Args:
+        earlier: of the lower layer.
+        later: of the one above it.
+    """
+    above = {change.path: change for change in later}
+    for below in earlier:
+        change = above.pop(below.path, None)
+        if change is None:
+            yield below
+        elif change.kind is not ChangeKind.REMOVED:
+            yield below if below.kind is ChangeKind.ADDED else Change(ChangeKind.CHANGED, below.path)
+        elif below.kind is not ChangeKind.ADDED:
+            yield change
+    yield from above.values()
 
 
 def write_changes(path: Path, changes: Iterable[Change], redacting: RedactedStream, *, most: int = _MOST) -> None:

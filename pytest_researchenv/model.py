@@ -56,6 +56,7 @@ __all__ = [
     "SelfReport",
     "Sign",
     "Source",
+    "Stage",
     "Tier",
     "TierResult",
     "TierSpec",
@@ -102,12 +103,14 @@ class AttemptStart:
         created: UTC, ISO 8601.
         trial: which of the attempts that were asked for (`--researchenv-attempts`), from 1. One that is made again has
             the same number.
+        goes_on: number of the attempt whose work this one continues, as its next stage; 0 where it begins.
         schema: version of this record's schema.
     """
 
     session: str
     created: str = ""
     trial: int = 1
+    goes_on: int = 0
     schema: Literal[1] = 1
 
 
@@ -143,6 +146,35 @@ class SelfReport:
 
 
 @dataclass(frozen=True, slots=True)
+class Stage:
+    """A part of the work at a task that was done without a break: the next one goes on where it ended.
+
+    Attributes:
+        attempt: number of the attempt that it is.
+        began: when the agent began: UTC, ISO 8601.
+        ended: when it had ended: likewise.
+        seconds: how long it worked.
+        limit_s: how long it might have worked at most, in seconds.
+        dollars: what it spent on its model, in US dollars.
+        limit_usd: what it might have spent at most; None for no limit, or no model.
+        tokens: input and output together.
+        image: id of the frozen image; empty where what looked after it died.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    attempt: int
+    began: str
+    ended: str
+    seconds: float
+    limit_s: float
+    dollars: float = 0.0
+    limit_usd: float | None = None
+    tokens: float = 0.0
+    image: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Environment:
     """What an attempt leaves behind.
 
@@ -162,6 +194,7 @@ class Environment:
         created: UTC, ISO 8601.
         refused: requests to the outside that were refused to the agent, as `GET host/path`, each once.
         notes: what people should know of how it was built, such as that its cost is not known.
+        stages: for research, every stage of the work, the newest last, which is what is frozen.
         records: name of each file that was recorded beside it (self-report, transcript, requests, …) → SHA-256.
         schema: version of this record's schema.
         seal: what tells an edited record: `provenance.seal_of` it.
@@ -183,6 +216,7 @@ class Environment:
     devices: int = 0
     refused: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    stages: tuple[Stage, ...] = ()
     records: dict[str, str] = field(default_factory=dict)
     schema: Literal[1] = 1
     seal: str = ""

@@ -13,13 +13,14 @@ from pytest_researchenv._place import new_run_name
 from pytest_researchenv.agents.profiles import Profile, host_problem, load_profiles
 from pytest_researchenv.agents.protocol import Agent
 from pytest_researchenv.agents.registry import find_agent
+from pytest_researchenv.durations import parse_duration
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.gateway.protocol import Reach
 from pytest_researchenv.hardware import Accelerator
 from pytest_researchenv.leases.choice import AUTO, FOLDER, SharingSettings, parse_gpus
 from pytest_researchenv.rerun import Rerun, parse_rerun
 from pytest_researchenv.sandbox.protocol import Limits
-from pytest_researchenv.settings import AgentSettings
+from pytest_researchenv.settings import AgentSettings, Archiving, Extension
 
 
 __all__ = [
@@ -28,12 +29,14 @@ __all__ = [
     "agent_gpus_option",
     "agent_settings",
     "agents_of",
+    "archiving_option",
     "attempts_option",
     "check_options",
     "chosen_agents",
     "chosen_suites",
     "continued_option",
     "data_option",
+    "extension_option",
     "inspector_option",
     "limits_option",
     "path_option",
@@ -67,6 +70,9 @@ _TEXTS = {
     "research_prompt": ("", "likewise for research tasks"),
     "data": ("", "folder with data sets of research tasks: FOLDER/TASK/DATA"),
     "inspector": ("", "agent whose model looks at how results of research came about; its word alone fails nothing"),
+    "archive_interval": ("600", "seconds between two archives of the folder of a research run at work; 0 for none"),
+    "archive_limit": ("20", "what all archives of an attempt may take, in GiB"),
+    "interrupt": ("leave", "what Ctrl-C does to research runs at work: leave (they go on), or stop"),
     "prices": ("", "TOML file with prices of models, which win over the shipped ones"),
     "network": ("", "what agents may reach: open, allowlist or none (default: as their profiles say)"),
     "retries": ("2", "how often an attempt that the model's provider failed is made again"),
@@ -117,6 +123,17 @@ def add_options(parser: pytest.Parser) -> None:
         "(not judged yet), failed, or a tier, such as tier:C3; may be repeated",
     )
     group.addoption(
+        "--researchenv-extend",
+        metavar="TIME",
+        help="let research of the named run that is over go on, with so much more time: 1h, 90m, 0 for what is left",
+    )
+    group.addoption(
+        "--researchenv-extend-dollars",
+        type=float,
+        metavar="USD",
+        help="with --researchenv-extend, how many US dollars more it may spend (default: none)",
+    )
+    group.addoption(
         "--researchenv-rebuild", action="store_true", help="make a new attempt even where an environment exists"
     )
     group.addoption(
@@ -155,6 +172,10 @@ def check_options(config: pytest.Config) -> None:
     sharing_option(config)
     agent_gpus_option(config)
     data_option(config)
+    extension_option(config)
+    archiving_option(config)
+    if text_option(config, "interrupt") not in ("leave", "stop"):
+        raise pytest.UsageError(f"{_flag('interrupt')} is {text_option(config, 'interrupt')!r}: give leave or stop")
     ratio_option(config, "c0_max_missing")
 
 
@@ -362,6 +383,37 @@ def data_option(config: pytest.Config) -> Path | None:
     if not path.is_dir():
         raise pytest.UsageError(f"{_flag('data')} is {str(path)!r}, which is no folder")
     return path
+
+
+def extension_option(config: pytest.Config) -> Extension | None:
+    """Return what runs that are over go on with; None where they do not go on.
+
+    Raises:
+        pytest.UsageError: no run is named, or a value is wrong.
+    """
+    dollars, text = config.getoption("--researchenv-extend-dollars"), config.getoption("--researchenv-extend")
+    if dollars is not None and not 0 <= dollars < float("inf"):
+        raise pytest.UsageError(f"{_flag('extend_dollars')} is {dollars}: give a number of US dollars")
+    if text is None:
+        if dollars is not None:
+            raise pytest.UsageError(f"{_flag('extend_dollars')} needs {_flag('extend')}, which may be 0")
+        return None
+    if not run_option(config):
+        raise pytest.UsageError(f"{_flag('extend')} needs --researchenv-run: name the run that is to go on")
+    if config.getoption("--researchenv-rebuild"):
+        raise pytest.UsageError(f"{_flag('extend')} goes on, and --researchenv-rebuild begins anew: give one of them")
+    try:
+        return Extension(parse_duration(text), dollars or 0.0)
+    except ConfigurationError as error:
+        raise pytest.UsageError(f"{_flag('extend')}: {error}") from error
+
+
+def archiving_option(config: pytest.Config) -> Archiving:
+    """Return how the folder of a research run is archived."""
+    wanted = "a number of seconds, or 0 for none"
+    interval = _number(config, "archive_interval", wanted, lambda value: 0 <= value < float("inf"))
+    limit = _number(config, "archive_limit", "a positive number of GiB", lambda value: 0 < value < float("inf"))
+    return Archiving(interval, int(limit * 1024**3))
 
 
 def agent_gpus_option(config: pytest.Config) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import final
 
 from pytest_researchenv.access import Access, shown
@@ -11,6 +12,8 @@ from pytest_researchenv.agents.protocol import Agent, Needs
 from pytest_researchenv.agentwork import Order
 from pytest_researchenv.assignment import Earlier, MountedData, Situation, assignment_of
 from pytest_researchenv.datafolders import content_key, data_target
+from pytest_researchenv.detached.beside import BesideResearch
+from pytest_researchenv.detached.stages import Continuation
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.hardware import Hardware
 from pytest_researchenv.model import Repository
@@ -42,15 +45,27 @@ class Orders:
         self._access = access
         self._engine = engine
 
-    def needs(self, agent: Agent, repository: Repository) -> Needs:
-        """What an agent needs, as the user's options have it, within the limits of the work."""
-        return assignment_of(repository).needs(self._access.needs(agent.needs))
+    def needs(self, agent: Agent, repository: Repository, continuation: Continuation | None = None) -> Needs:
+        """What an agent needs, as the user's options have it, within the limits of the work or of what is left of it.
 
-    def timeout_s(self, needs: Needs) -> float:
-        """The wall time limit, in seconds: the user's wins."""
-        return self._settings.agent_timeout_s or needs.timeout_s or DEFAULT_TIMEOUT_S
+        It has a wall time limit, in seconds: the user's wins.
+        """
+        needs = assignment_of(repository).needs(self._access.needs(agent.needs))
+        if continuation is None:
+            limit_s = self._settings.agent_timeout_s or needs.timeout_s or DEFAULT_TIMEOUT_S
+            return replace(needs, timeout_s=limit_s)
+        budget = replace(needs.budget, max_cost_usd=continuation.max_cost_usd)
+        return replace(needs, timeout_s=continuation.timeout_s, budget=budget)
 
-    def order(self, attempt: Attempt, agent: Agent, repository: Repository, *, max_cost_usd: float | None) -> Order:
+    def order(
+        self,
+        attempt: Attempt,
+        agent: Agent,
+        repository: Repository,
+        *,
+        max_cost_usd: float | None,
+        continuation: Continuation | None = None,
+    ) -> Order:
         """Order an agent to begin.
 
         Args:
@@ -58,13 +73,16 @@ class Orders:
             agent: who.
             repository: what for.
             max_cost_usd: what it may spend, in US dollars.
+            continuation: from where the work goes on; None where it begins.
 
         Raises:
             ConfigurationError: the agent cannot begin, or its prompt cannot be rendered.
         """
-        needs = self.needs(agent, repository)
-        timeout_s = self.timeout_s(needs)
-        mounts = self._mounts(repository)
+        needs = self.needs(agent, repository, continuation)
+        timeout_s = needs.timeout_s or DEFAULT_TIMEOUT_S
+        assignment = assignment_of(repository)
+        earlier = continuation.earlier if continuation else None
+        image = continuation.image if continuation else ""
         return Order(
             agent=agent,
             needs=needs,
@@ -72,9 +90,20 @@ class Orders:
             timeout_s=timeout_s,
             limits=self._settings.agent_limits,
             devices=len(self._offered().devices),
-            prompt=self._prompt(needs, repository, timeout_s) if needs.prompted else "",
+            prompt=self._prompt(needs, repository, earlier=earlier) if needs.prompted else "",
             run_limited=max_cost_usd is not None and max_cost_usd != needs.budget.max_cost_usd,
-            mounts=mounts,
+            mounts=self._mounts(repository),
+            image=image,
+            beside=BesideResearch(
+                attempt=attempt,
+                workdir=repository.workdir,
+                limit_s=timeout_s,
+                limit_usd=max_cost_usd if needs.service else None,
+                image=image,
+                archiving=self._settings.archiving,
+            )
+            if assignment.detached
+            else None,
             gateway=self._access.request(
                 needs,
                 self._engine(),
@@ -82,7 +111,7 @@ class Orders:
                 lifetime_s=timeout_s + _GRACE_S,
                 labels={"researchenv.attempt": str(attempt.key)},
                 repository=repository,
-                blocking=assignment_of(repository).blocking,
+                blocking=assignment.blocking,
             ),
         )
 
@@ -90,32 +119,31 @@ class Orders:
         """What shapes an environment: name → digest or value."""
         limits = self._settings.agent_limits
         needs = self.needs(agent, repository)
-        timeout_s = self.timeout_s(needs)
         data = {f"data {name}": key for name, key in sorted(self._data_keys(repository).items())}
         return {
             "source": identity(repository, cache=self._settings.cache),
             "image": self._engine().base_key,
-            "agent_timeout_s": f"{timeout_s:g}",
+            "agent_timeout_s": f"{needs.timeout_s:g}",
             "agent_memory_bytes": str(limits.memory_bytes),
             "agent_cpus": f"{limits.cpus:g}" if limits.cpus else "all",
             **({} if self._settings.agent_gpus is None else {"agent_gpus": str(self._settings.agent_gpus)}),
             **data,
-            **(self._told(needs, repository, timeout_s) if needs.prompted else {}),
+            **(self._told(needs, repository) if needs.prompted else {}),
             **agent.inputs(repository),
         }
 
-    def _told(self, needs: Needs, repository: Repository, timeout_s: float) -> Mapping[str, str]:
+    def _told(self, needs: Needs, repository: Repository) -> Mapping[str, str]:
         """What else shapes the work of an agent that is told in words what to do."""
         service = needs.service
         asked = {"model": " ".join((service.api, service.endpoint, *service.models))} if service else {}
         return {
             **asked,
-            "prompt": prompt_digest(self._prompt(needs, repository, timeout_s))[:16],
+            "prompt": prompt_digest(self._prompt(needs, repository))[:16],
             "network": " ".join((needs.reach, *sorted(needs.allow))),
             "budget": shown(needs.budget),
         }
 
-    def _prompt(self, needs: Needs, repository: Repository, timeout_s: float, *, earlier: Earlier | None = None) -> str:
+    def _prompt(self, needs: Needs, repository: Repository, *, earlier: Earlier | None = None) -> str:
         hardware = self._offered()
         chosen = self._settings.agents
         templates = {"build": chosen.prompt, "research": chosen.research_prompt}
@@ -125,7 +153,7 @@ class Orders:
                 needs=needs,
                 devices=len(hardware.uuids),
                 accelerator=", ".join(dict.fromkeys(device.name for device in hardware.devices)),
-                timeout_s=timeout_s,
+                timeout_s=needs.timeout_s or DEFAULT_TIMEOUT_S,
                 max_cost_usd=needs.budget.max_cost_usd if needs.service else None,
                 data=tuple(MountedData(name, data_target(name)) for name in names),
                 earlier=earlier,

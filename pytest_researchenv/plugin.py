@@ -21,6 +21,7 @@ from pytest_researchenv.cases import (
     research_case_of,
     tiers_of,
 )
+from pytest_researchenv.detached.telling import StillAtWork
 from pytest_researchenv.errors import ConfigurationError, InfrastructureError, ResearchEnvError, SuiteError
 from pytest_researchenv.fixtures import (
     HARNESS,
@@ -109,6 +110,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Summary(spent=lambda: _spent(config)), "researchenv-summary")
     if options.chosen_agents(config):
         config.pluginmanager.register(Progress(options.seconds_option(config, "progress_interval")), PLUGIN)
+        run = options.run_option(config) or "default"
+        still = StillAtWork(options.path_option(config, "results"), run)
+        config.pluginmanager.register(still, "researchenv-still-at-work")
     if config.pluginmanager.hasplugin("xdist"):
         config.pluginmanager.register(XdistHooks(), "researchenv-xdist")
 
@@ -210,7 +214,7 @@ def _research_plan(config: pytest.Config, items: list[pytest.Item]) -> str:
     cases = [case for item in items if (case := research_case_of(item)) and case.agent]
     if not cases:
         return ""
-    places = _places(cases)
+    places = _places(config, cases)
     if not places:
         tasks = len({case.task.key for case in cases})
         return f"researchenv: research: sub-tasks: {len(cases)} of {tasks} tasks; none can be run yet"
@@ -218,22 +222,35 @@ def _research_plan(config: pytest.Config, items: list[pytest.Item]) -> str:
     missing = [
         str(case.agent) for case, place in places if not environments.exists(str(case.agent), place, trial=case.trial)
     ]
-    ours = {case.task.key for case, _ in places}
-    judged = sum(case.task.key in ours for case in cases)
+    judged = sum(_runnable(config, case) for case in cases)
     return (
         f"researchenv: research: {len(missing)} tasks to work at, {len(places) - len(missing)} to reuse; "
         f"sub-tasks: {judged} to evaluate, {len(cases) - judged} cannot be run yet"
     ) + _most(environments.most_usd, missing, options.agent_settings(config).max_cost_usd)
 
 
-def _places(cases: Iterable[ResearchCase]) -> list[tuple[ResearchCase, Repository]]:
+def _places(config: pytest.Config, cases: Iterable[ResearchCase]) -> list[tuple[ResearchCase, Repository]]:
     """Of each piece of work at a task that something here evaluates one case, with what agents know the task as."""
     # Evaluations read records, which needs pydantic.
-    from pytest_researchenv.research.evaluators import evaluator_of  # noqa: PLC0415
     from pytest_researchenv.research.workplace import workplace_of  # noqa: PLC0415
 
-    found = {case.group: case for case in cases}.values()
-    return [(case, workplace_of(case.task)) for case in found if evaluator_of(case.task)]
+    found = {case.group: case for case in cases if _runnable(config, case)}.values()
+    return [(case, workplace_of(case.task)) for case in found]
+
+
+def _runnable(config: pytest.Config, case: ResearchCase) -> bool:
+    """Whether a sub-task can be evaluated with the data that the user has; devices are only known when it runs."""
+    from pytest_researchenv.research.data import missing_data  # noqa: PLC0415 - as above
+    from pytest_researchenv.research.evaluators import evaluator_of  # noqa: PLC0415
+
+    if evaluator_of(case.task) is None:
+        return False
+    if case.task.evaluation.reported is None:
+        return True
+    try:
+        return not missing_data(case.task, case.subtask_id, options.data_option(config))
+    except ConfigurationError:  # Its test says what is wrong with them.
+        return True
 
 
 def _environments_plan(config: pytest.Config, items: list[pytest.Item]) -> str:
@@ -272,7 +289,7 @@ def _stored(environments: Environments, case: Case, subject: Tier | Examination)
 
 def _stored_research(environments: Environments, case: ResearchCase) -> Verdict | None:
     """Likewise of a sub-task; that nothing here can run it is no reason to run it again."""
-    if not (places := _places([case])):
+    if not (places := _places(config, [case])):
         return Verdict.SKIPPED
     try:
         return environments.stored(str(case.agent), places[0][1], case.subtask_id, trial=case.trial)
@@ -340,7 +357,7 @@ def _problem(config: pytest.Config, cases: list[Case], research: list[ResearchCa
         listing = "\n".join(f"  {name}: {text}" for name, text in known.items())
         return f"no agent was chosen: give --researchenv-agent=NAME. Known agents:\n{listing}"
     works = [(str(case.agent), case.repository, case.trial) for case in cases]
-    works += [(str(case.agent), place, case.trial) for case, place in _places(research)] if research else []
+    works += [(str(case.agent), place, case.trial) for case, place in _places(config, research)] if research else []
     if not works:
         return ""
     environments = harness_of(config).environments

@@ -6,17 +6,22 @@ import filecmp
 import hashlib
 import os
 import tarfile
+import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import IO, TypeVar
 
 from pytest_researchenv.agents.protocol import REPORT_PATH, SCRATCH, TOOL_TARGET
-from pytest_researchenv.agentwork import Order, at_work
+from pytest_researchenv.agentwork import Order, Worked, at_work
+from pytest_researchenv.archiving.restoring import restored_tar
+from pytest_researchenv.detached.stages import Continuation, finished_stage
 from pytest_researchenv.engine import Engine, require_working
 from pytest_researchenv.errors import SandboxError, UnknownChangesError
 from pytest_researchenv.gateway.protocol import Ledger
-from pytest_researchenv.model import UNFREEZABLE, Environment, Repository
+from pytest_researchenv.layerchanges import added_up
+from pytest_researchenv.model import UNFREEZABLE, Environment, Repository, Stage
 from pytest_researchenv.probes.protocol import Tree
 from pytest_researchenv.progress import Say, Teller
 from pytest_researchenv.provenance import bound_labels
@@ -65,6 +70,7 @@ def provision(
     inputs: Mapping[str, str],
     settle: Callable[[Ledger], object] = lambda _: None,
     say: Say | None = None,
+    continuation: Continuation | None = None,
 ) -> Environment:
     """Let an agent build an environment, freeze it, and record it in the attempt.
 
@@ -76,6 +82,7 @@ def provision(
         inputs: what shapes the environment, recorded with it.
         settle: given what the agent's gateway saw, however its work ended.
         say: called with what is being done; None for nobody.
+        continuation: from where the work goes on; None where it begins with the pinned tree.
 
     Raises:
         ProviderError: the agent ended because its model could not be had; nothing was frozen.
@@ -84,14 +91,16 @@ def provision(
     repository = order.repository
     say = say or Teller()
     with (
-        tree_tar(tree, prefix=repository.workdir) as source,
-        at_work(engine, order, attempt=attempt, source=source, settle=settle, say=say) as worked,
+        _beginning(tree, repository, continuation) as sources,
+        at_work(engine, order, attempt=attempt, sources=sources, settle=settle, say=say) as worked,
     ):
+        ended = time.time()
         say("freezing")
         intake = _take_report(worked.container, engine)
         attempt.save_report(intake.raw)
         changed = _changed(worked.container, repository, tree, engine)
-        record_changes(worked.container, attempt, engine, mounts=order.mounts)
+        earlier = continuation.changes if continuation else None
+        record_changes(worked.container, attempt, engine, mounts=order.mounts, earlier=earlier)
         image, intake = _freeze(worked.container, attempt, engine, order.limits, intake)
     environment = Environment(
         key=attempt.key,
@@ -103,6 +112,7 @@ def provision(
         changed=tree.recordable(changed),
         inputs=dict(inputs),
         telemetry={**worked.numbers, **_sizes(engine, image)},
+        stages=_stages(attempt, order, worked, continuation, ended=ended, image=image),
         ended=worked.ended,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         devices=worked.devices,
@@ -110,6 +120,32 @@ def provision(
         notes=worked.notes,
     )
     return attempt.save_environment(environment)
+
+
+@contextmanager
+def _beginning(
+    tree: Tree, repository: Repository, continuation: Continuation | None
+) -> Iterator[tuple[IO[bytes], ...]]:
+    """What the agent's container begins with, beside its image."""
+    if continuation is None:
+        with tree_tar(tree, prefix=repository.workdir) as source:
+            yield (source,)
+    elif continuation.archive is None:
+        yield ()
+    else:
+        _, archive = restored_tar(continuation.archive)
+        with archive:
+            yield (archive,)
+
+
+def _stages(
+    attempt: Attempt, order: Order, worked: Worked, continuation: Continuation | None, *, ended: float, image: str
+) -> tuple[Stage, ...]:
+    if order.beside is None:
+        return ()
+    numbers = dict(worked.numbers)
+    own = finished_stage(attempt, numbers, ended=ended, seconds=worked.seconds, image=image)
+    return (*(continuation.stages if continuation else ()), own)
 
 
 def _sizes(engine: Engine, image: str) -> dict[str, float]:
@@ -200,7 +236,14 @@ def _changed(container: Container, repository: Repository, tree: Tree, engine: E
         return tree.files
 
 
-def record_changes(container: Container, attempt: Attempt, engine: Engine, *, mounts: tuple[Mount, ...] = ()) -> None:
+def record_changes(
+    container: Container,
+    attempt: Attempt,
+    engine: Engine,
+    *,
+    mounts: tuple[Mount, ...] = (),
+    earlier: Attempt | None = None,
+) -> None:
     """Record what the agent's layer changed, or that its files do not let themselves be compared.
 
     Args:
@@ -208,6 +251,7 @@ def record_changes(container: Container, attempt: Attempt, engine: Engine, *, mo
         attempt: where to record.
         engine: the engine.
         mounts: what was mounted beside what the engine itself mounts.
+        earlier: the attempt whose frozen image it began from; None where that was the base image.
     """
     targets = {mount.target for mount in (*engine.mounts, *mounts)}
     folders = {str(folder) for mount in mounts for folder in PurePosixPath(mount.target).parents}
@@ -215,7 +259,8 @@ def record_changes(container: Container, attempt: Attempt, engine: Engine, *, mo
 
     def record() -> None:
         with container.changes() as changes:
-            attempt.save_changes(change for change in changes if not _is_the_engines(change.path, ours))
+            own = (change for change in changes if not _is_the_engines(change.path, ours))
+            attempt.save_changes(added_up(earlier.changes(), own) if earlier else own)
 
     try:
         _twice(record)

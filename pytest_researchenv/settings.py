@@ -10,7 +10,7 @@ from pytest_researchenv.rerun import NOTHING, Rerun
 from pytest_researchenv.sandbox.protocol import Limits
 
 
-__all__ = ["DEFAULT_TIMEOUT_S", "AgentSettings", "Settings"]
+__all__ = ["DEFAULT_TIMEOUT_S", "AgentSettings", "Archiving", "Extension", "Settings"]
 
 #: Wall time limit of an agent's attempt where neither the user nor its profile gives one: the published benchmark's
 #: (arXiv 2603.06739).
@@ -45,6 +45,32 @@ class AgentSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class Extension:
+    """What is added to the budget of a run that is to go on.
+
+    Attributes:
+        seconds: of wall time.
+        dollars: for models.
+    """
+
+    seconds: float
+    dollars: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Archiving:
+    """How the work at a research task is archived while it goes on.
+
+    Attributes:
+        interval_s: seconds between two archives; 0 for none.
+        most_bytes: of all archives of an attempt together.
+    """
+
+    interval_s: float = 600.0
+    most_bytes: int = 20 * 1024**3
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """What the user chose.
 
@@ -59,6 +85,9 @@ class Settings:
         agent_gpus: how many devices an agent is given; None for all that the run may use.
         data: folder with data sets of research tasks; None where there is none.
         inspector: agent whose model looks at how results of research came about; empty: none does.
+        extension: what a run that is over goes on with; None: it does not go on.
+        archiving: how the work at a research task is archived.
+        stop_detached: whether an interrupt ends runs that go on by themselves, too.
         c0_max_missing: share of imports that may be missing, 0 to 1.
         cache: folder for pinned trees.
         session: id of this pytest session, the same on every worker.
@@ -81,3 +110,6 @@ class Settings:
     agent_gpus: int | None = None
     data: Path | None = None
     inspector: str = ""
+    extension: Extension | None = None
+    archiving: Archiving = field(default_factory=Archiving)
+    stop_detached: bool = False

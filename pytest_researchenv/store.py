@@ -300,10 +300,22 @@ class Store:
         attempts = self.attempts(agent, repository)
         return attempts[-1] if attempts else None
 
-    def begin(self, agent: str, repository: str, session: str, *, trial: int = 1) -> Attempt:
-        """Make the folder of the next attempt. Call it under the trial's `lock`."""
+    def attempt(self, agent: str, repository: str, number: int) -> Attempt:
+        """The attempt of a number, there or not."""
+        return self._attempt(agent, repository, number)
+
+    def begin(self, agent: str, repository: str, session: str, *, trial: int = 1, goes_on: int = 0) -> Attempt:
+        """Make the folder of the next attempt. Call it under the trial's `lock`.
+
+        Args:
+            agent: name of the agent.
+            repository: key of the repository.
+            session: id of the pytest session.
+            trial: which of the attempts that were asked for.
+            goes_on: number of the attempt whose work it continues; 0 where it begins.
+        """
         folder = self._folder(agent, repository)
-        start = AttemptStart(session, datetime.now(UTC).isoformat(timespec="seconds"), trial)
+        start = AttemptStart(session, datetime.now(UTC).isoformat(timespec="seconds"), trial, goes_on)
         # Named once it says what it is: another trial's may be made at the same time, and is none of this one's.
         made = folder / f".{uuid.uuid4().hex}"
         try:

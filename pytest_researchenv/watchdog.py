@@ -28,6 +28,7 @@ class Watchdog:
         ledger: what its gateway has seen; None where it has none.
         inactivity_s: how long it may print nothing and ask nothing, in seconds; None for no limit.
         at_each_look: called whenever it is asked, about once a second.
+        wanted: asked likewise why the work must end; an empty text while it may go on.
         clock: the monotonic clock.
     """
 
@@ -37,11 +38,13 @@ class Watchdog:
         *,
         inactivity_s: float | None,
         at_each_look: Callable[[], object] = lambda: None,
+        wanted: Callable[[], str] = lambda: "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ledger = ledger
         self._inactivity = inactivity_s
         self._look = at_each_look
+        self._wanted = wanted
         self._clock = clock
         self._printed = clock()
         self._exhausted: float | None = None
@@ -58,7 +61,7 @@ class Watchdog:
     def __call__(self) -> bool:
         """Whether the agent must end its work now."""
         self._look()
-        self.reason = self.reason or self._found()
+        self.reason = self.reason or self._wanted() or self._found()
         return bool(self.reason)
 
     def _found(self) -> str:

@@ -22,7 +22,15 @@ from pytest_researchenv.gateway.hosts import own_address, own_address_problem
 from pytest_researchenv.gateway.inside.policy import bypassed
 from pytest_researchenv.gateway.ledger import EventLedger
 from pytest_researchenv.gateway.prices import price_of
-from pytest_researchenv.gateway.protocol import Auth, Gateway, GatewayAddress, GatewayRequest, ModelService, Reach
+from pytest_researchenv.gateway.protocol import (
+    Auth,
+    Blocking,
+    Gateway,
+    GatewayAddress,
+    GatewayRequest,
+    ModelService,
+    Reach,
+)
 from pytest_researchenv.gateway.volume import TARGET
 from pytest_researchenv.sandbox.labels import LIFETIME_S
 from pytest_researchenv.sandbox.protocol import Container, ContainerSpec, Join, Limits, Mount, Network, Sandbox
@@ -287,6 +295,7 @@ def _egress(request: GatewayRequest, host: HostNetwork, proxy: str) -> dict[str,
         "allow": list(request.allow),
         "deny": list(request.deny),
         "canaries": list(request.canaries),
+        "blocked": dataclasses.asdict(request.blocking or Blocking()),
         "private": list(host.private_hosts),
         "via": _via(proxy),
         "direct": list(host.direct),

@@ -141,6 +141,7 @@ class ActivityWriter:
         max_cost_usd: what the run may spend, in US dollars; None for no limit.
         redactor: gives what takes secrets out of what is said.
         heartbeat_s: seconds between two signs of life.
+        path: the file, where it is not one of the session's own.
     """
 
     def __init__(
@@ -152,9 +153,10 @@ class ActivityWriter:
         max_cost_usd: float | None = None,
         redactor: Callable[[], Redactor] = _nothing_secret,
         heartbeat_s: float = _HEARTBEAT_S,
+        path: Path | None = None,
     ) -> None:
         self._worker = worker or MAIN
-        self.path = folder / f"activity-{session}-{self._worker}.jsonl"
+        self.path = path or folder / f"activity-{session}-{self._worker}.jsonl"
         self._max_cost_usd = max_cost_usd
         self._redactor = redactor
         self._heartbeat_s = heartbeat_s

@@ -19,11 +19,19 @@ from pytest_researchenv.sandbox._changes import changes
 from pytest_researchenv.sandbox._check import check_in_files
 from pytest_researchenv.sandbox._config import restored
 from pytest_researchenv.sandbox._disk import DiskWatch, written
+from pytest_researchenv.sandbox._stat import look
 from pytest_researchenv.sandbox._stdin import Feed
 from pytest_researchenv.sandbox._stream import ChunkReader, Pump, Stop, engine_call
 from pytest_researchenv.sandbox.capture import Capture
 from pytest_researchenv.sandbox.labels import Owner
-from pytest_researchenv.sandbox.protocol import CAPTURE_BYTES, Change, Completed, ContainerSpec, Termination
+from pytest_researchenv.sandbox.protocol import (
+    CAPTURE_BYTES,
+    Change,
+    Completed,
+    ContainerSpec,
+    FileStat,
+    Termination,
+)
 
 
 if TYPE_CHECKING:
@@ -47,6 +55,10 @@ _OOM_FILES = ("/sys/fs/cgroup/memory/memory.oom_control", "/sys/fs/cgroup/memory
 _ENDLESS = "evalSymlinksInScope: too many links"
 
 _SIGNALS = range(129, 129 + 64)
+
+#: Bits of Go's `FileMode`: folder, link, device, FIFO, socket, character device, and what is none of all.
+_FOLDER, _LINK = 1 << 31, 1 << 27
+_KINDS = _FOLDER | _LINK | 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19
 
 
 class DockerContainer:
@@ -91,6 +103,23 @@ class DockerContainer:
         finally:
             # Until it is closed the engine holds the container's lock: even its removal would wait.
             chunks.close()
+
+    def stat(self, path: str) -> FileStat | None:
+        """Look at a path; None where there is nothing."""
+        check_in_files(self._spec, path)
+        with engine_call(f"look at {path}"):
+            found = look(self._api, self._id, path)
+        if not found.mode and not found.changed:
+            return None
+        kind = found.mode & _KINDS
+        return FileStat(
+            mode=found.mode & 0o777,
+            size=found.size,
+            changed=found.changed,
+            link=found.link if kind == _LINK else "",
+            folder=kind == _FOLDER,
+            regular=not kind,
+        )
 
     def start(self) -> None:
         """Start an idle container."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 
@@ -26,11 +28,13 @@ class Stat:
         mode: as Go has it; 0 where there is nothing that the engine can open.
         size: in bytes.
         link: where it leads as a link.
+        changed: when it was changed, in nanoseconds since 1970.
     """
 
     mode: int = 0
     size: int = 0
     link: str = ""
+    changed: int = 0
 
 
 def look(api: APIClient, container: str, path: str) -> Stat:
@@ -41,4 +45,17 @@ def look(api: APIClient, container: str, path: str) -> Stat:
     if not answer.ok:
         return Stat()
     status = json.loads(base64.b64decode(answer.headers["X-Docker-Container-Path-Stat"]))
-    return Stat(int(status["mode"]), int(status["size"]), str(status["linkTarget"]))
+    changed = _nanoseconds(str(status.get("mtime", "")))
+    return Stat(int(status["mode"]), int(status["size"]), str(status["linkTarget"]), changed)
+
+
+def _nanoseconds(time: str) -> int:
+    """Of a time as Go writes it (`2026-01-02T03:04:05.123456789Z`); 0 where it is none."""
+    found = re.fullmatch(r"(.*?)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)", time)
+    if found is None:
+        return 0
+    try:
+        seconds = int(datetime.fromisoformat(found[1] + found[3]).timestamp())
+    except ValueError:
+        return 0
+    return seconds * 10**9 + int((found[2] or "0").ljust(9, "0"))

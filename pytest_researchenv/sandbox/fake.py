@@ -7,6 +7,7 @@ import io
 import itertools
 import time
 import uuid
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
@@ -17,7 +18,15 @@ from pytest_researchenv.sandbox._fakedriver import FakeDriver, no_driver
 from pytest_researchenv.sandbox._fakefiles import FakeFiles, Folder, Link, Node
 from pytest_researchenv.sandbox._monitor import MONITOR
 from pytest_researchenv.sandbox.capture import Capture
-from pytest_researchenv.sandbox.protocol import CAPTURE_BYTES, Change, Completed, ContainerSpec, Image, Termination
+from pytest_researchenv.sandbox.protocol import (
+    CAPTURE_BYTES,
+    Change,
+    Completed,
+    ContainerSpec,
+    FileStat,
+    Image,
+    Termination,
+)
 
 
 if TYPE_CHECKING:
@@ -228,6 +237,19 @@ class FakeContainer:
         check_in_files(self.spec, path)
         packed = self.files.pack(path)
         yield None if packed is None else io.BufferedReader(_Stream(packed))
+
+    def stat(self, path: str) -> FileStat | None:
+        """Look at a path; a file's time is told by its content."""
+        self._check_exists()
+        match self.files.node(path):
+            case bytes() as content:
+                return FileStat(0o644, len(content), zlib.crc32(content), regular=True)
+            case Link(target):
+                return FileStat(0o777, len(target), 0, link=target)
+            case Folder():
+                return FileStat(0o755, 0, 0, folder=True)
+            case _:
+                return None
 
     def start(self) -> None:
         """Start an idle container."""

@@ -48,6 +48,11 @@ class Owner:
         """The process that calls this."""
         return cls(run, _host(), _process(os.getpid()))
 
+    @classmethod
+    def of(cls, run: str, pid: int) -> Owner:
+        """Another process of this host."""
+        return cls(run, _host(), _process(pid))
+
     def labels(self, kind: str, *, lifetime_s: float = LIFETIME_S, **extra: str) -> dict[str, str]:
         """Labels for a thing that is made now.
 

@@ -18,6 +18,7 @@ __all__ = [
     "Completed",
     "Container",
     "ContainerSpec",
+    "FileStat",
     "Image",
     "Join",
     "Limits",
@@ -235,6 +236,28 @@ class Change:
     path: str
 
 
+@dataclass(frozen=True, slots=True)
+class FileStat:
+    """What is at a path of a container.
+
+    Attributes:
+        mode: permission bits.
+        size: of a file, in bytes.
+        changed: when it was changed, in nanoseconds since 1970, by the clock of the engine's host.
+        link: where it leads, as a link, which the engine may have resolved to an absolute path; empty for everything
+            else.
+        folder: whether it is one.
+        regular: whether it is a plain file.
+    """
+
+    mode: int
+    size: int
+    changed: int
+    link: str = ""
+    folder: bool = False
+    regular: bool = False
+
+
 class Container(Protocol):
     """One container, from creation to removal. Every method raises `SandboxError` when the engine refuses."""
 
@@ -253,6 +276,12 @@ class Container(Protocol):
         """Read the file or folder at `path` as a tar stream (not seekable); None where there is nothing.
 
         The last component is not followed when it is a link: the archive then holds the link.
+        """
+
+    def stat(self, path: str) -> FileStat | None:
+        """Look at a path, which takes the engine a millisecond; None where there is nothing.
+
+        The last component is not followed when it is a link.
         """
 
     def start(self) -> None:

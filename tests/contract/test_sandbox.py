@@ -153,6 +153,27 @@ def test_a_link_is_read_as_a_link(container: Container) -> None:
     assert read(container, "/workspace/repo/file") == {"file": "/etc/passwd"}
 
 
+def test_paths_are_looked_at_without_being_read(container: Container) -> None:
+    """Kind, size and time are told; a link is not followed, and what is not there is None."""
+    container.put("/", pack("data/", ("data/a", b"four"), ("data/b", b"other")))
+    container.exec(PLANT_FILE_LINK, timeout_s=30)
+
+    file, other = container.stat("/data/a"), container.stat("/data/b")
+    folder, link = container.stat("/data"), container.stat("/workspace/repo/file")
+
+    assert file
+    assert other
+    assert folder
+    assert link
+    assert (file.regular, file.folder, file.link, file.size) == (True, False, "", 4)
+    assert (folder.regular, folder.folder, folder.link) == (False, True, "")
+    assert (link.regular, link.folder, link.link) == (False, False, "/etc/passwd")
+    assert container.stat("/data/a") == file
+    assert container.stat("/nosuch/below") is None
+    container.put("/", pack("data/", ("data/a", b"four more")))
+    assert container.stat("/data/a") != file
+
+
 def test_putting_below_a_missing_folder_is_an_error(container: Container) -> None:
     """`put` does not guess where files should go."""
     with pytest.raises(SandboxError, match="/nosuch"):

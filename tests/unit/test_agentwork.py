@@ -170,7 +170,7 @@ class Scene:
             engine,
             order,
             attempt=self.attempt,
-            source=io.BytesIO(_EMPTY_TAR),
+            sources=(io.BytesIO(_EMPTY_TAR),),
             settle=self.settled.append,
             say=Teller(),
         ) as worked:

@@ -9,11 +9,13 @@ from typing import Any
 
 from mitmproxy import http  # type: ignore[import-not-found,unused-ignore]
 
+from .blocking import BLOCKED
 from .connections import Connections
 from .events import Reporter
 from .names import named
 from .passage import OWN_NAME, OWN_TEXT, Passage, in_parts, readable
 from .policy import VERSIONS, bypassed, public_address, split_host
+from .searches import limited
 from .settings import EgressSettings
 
 
@@ -67,6 +69,8 @@ class EgressProxy:
             reason = "the host is not on this attempt's list"
         elif self._settings.targets.denied(request.host, ""):
             reason = OWN_NAME
+        elif self._settings.blocking.names(f"{request.host}/"):
+            reason = BLOCKED
         elif request.http_version not in VERSIONS:
             reason = f"{request.http_version} is not available here"
         if reason:
@@ -169,8 +173,17 @@ class EgressProxy:
                 return "its Host header names another host"
         if len(request.headers.get_all("host")) > 1:
             return "it has more than one Host header"
-        piece = self._own(request, host)
-        return f"{OWN_NAME} ({piece})" if piece else ""
+        if piece := self._own(request, host):
+            return f"{OWN_NAME} ({piece})"
+        return BLOCKED if self._blocked(request, host) else ""
+
+    def _blocked(self, request: Any, host: str) -> str:  # noqa: ANN401 - likewise
+        """What a request names that is blocked for the task; empty for nothing."""
+        blocking = self._settings.blocking
+        # Some servers take an address from a header as well. Where one comes from says nothing of where it goes to.
+        values = (value.decode("latin-1") for name, value in request.headers.fields if name.lower() != b"referer")
+        held = (found for value in values if (found := blocking.held(value)))
+        return blocking.names(f"{host}{request.path}") or next(held, "")
 
     def _own(self, request: Any, host: str) -> str:  # noqa: ANN401 - likewise
         """What of the benchmark's own a request names; empty for nothing."""
@@ -185,6 +198,7 @@ class EgressProxy:
         parts = () if in_parts(request.path) else ("range", "if-range")
         for name in ("proxy-authorization", "proxy-connection", "te", *parts):
             request.headers.pop(name, None)
+        request.path = limited(host, request.path, self._settings.search_until)
         if codings := request.headers.get("accept-encoding"):
             request.headers["accept-encoding"] = readable(codings)
         request.authority = ""
@@ -236,7 +250,7 @@ class EgressProxy:
         return passage
 
     def _report(self, passage: Passage, *, allowed: bool, status: int | None, reason: str = "") -> None:
-        if reason.startswith((OWN_NAME, OWN_TEXT)):
+        if reason.startswith((OWN_NAME, OWN_TEXT, BLOCKED)):
             self._told += 1
             if self._told > _OWN_REPORTS:
                 return

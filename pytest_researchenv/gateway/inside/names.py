@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from urllib.parse import unquote
 
 
-__all__ = ["BY_NUMBER", "OVER_ENCODED", "named"]
+__all__ = ["BY_NUMBER", "OVER_ENCODED", "decoded", "named", "plain"]
 
 #: What is said of a repository that is asked for by its number.
 BY_NUMBER = "a repository by its number"
@@ -39,25 +39,27 @@ def named(address: str, pieces: Iterable[str]) -> str:
     wanted = [piece for piece in pieces if piece]
     if not wanted:
         return ""
-    decoded = _decoded(address)
-    if decoded is None:
+    clear = decoded(address)
+    if clear is None:
         return OVER_ENCODED
-    if _NUMBERED.match(decoded):
+    if _NUMBERED.match(clear):
         return BY_NUMBER
-    plain = _plain(decoded)
-    return next((piece for piece in wanted if _plain(piece) in plain), "")
+    text = plain(clear)
+    return next((piece for piece in wanted if plain(piece) in text), "")
 
 
-def _decoded(text: str) -> str | None:
+def decoded(text: str) -> str | None:
+    """Return a text without percent-encoding, capitals and look-alikes; None where it is encoded over and over."""
     for _ in range(_ROUNDS):
-        decoded = unquote(text)
-        if decoded == text:
+        once = unquote(text)
+        if once == text:
             # A long s and full-width letters become those that they stand for.
             return unicodedata.normalize("NFKC", text).casefold()
-        text = decoded
+        text = once
     return None
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
+    """Return a text without what nobody sees, and with all separators alike."""
     seen = "".join(one for one in text if one.isprintable() and one not in "!\\")
     return re.sub(r"[-_.]+", "-", seen)

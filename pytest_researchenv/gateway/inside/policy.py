@@ -235,6 +235,9 @@ def _matches(pattern: str, scheme: str, name: str, port: int) -> bool:
     wanted, wanted_port = split_host(pattern.lower())
     if port != (wanted_port or _PORTS.get(scheme, 0)):
         return False
+    if wanted == "*":
+        # By its bare address a host could be had that is blocked by its name.
+        return "." in name and not _is_address(name)
     if wanted.startswith("*."):
         # An address has no domains above it.
         return name.endswith(wanted[1:]) and len(name) > len(wanted) - 1 and not _is_address(name)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from .blocking import Blocking
 from .policy import Allowlist
 
 
@@ -124,6 +125,8 @@ class EgressSettings:
         direct: hosts that are reached without it; `*` for all.
         credential: value of Proxy-Authorization for it; empty for none.
         canaries: texts by which answers are known that must not come in.
+        blocking: what may not be reached although its host may.
+        search_until: day that searches are limited to; empty for no limit.
     """
 
     targets: Allowlist
@@ -132,6 +135,8 @@ class EgressSettings:
     direct: tuple[str, ...] = ()
     credential: str = field(default="", repr=False)
     canaries: tuple[str, ...] = ()
+    blocking: Blocking = field(default_factory=Blocking)
+    search_until: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +199,8 @@ def _egress(given: dict[str, Any], credential: str) -> EgressSettings:
         via=_via(given["via"]),
         direct=tuple(given["direct"]),
         canaries=tuple(given["canaries"]),
+        blocking=Blocking(tuple(given["blocked"]["urls"]), tuple(given["blocked"]["patterns"])),
+        search_until=given["blocked"]["search_until"],
     )
 
 

@@ -69,7 +69,8 @@ def outside(docker_client: DockerClient, docker_sandbox: DockerSandbox, base_ima
                 assert stream is not None
                 with tarfile.open(fileobj=stream, mode="r|") as reader:
                     authority = b"".join(f.read() for member in reader if (f := reader.extractfile(member)))
-            yield Outside(inspected["NetworkSettings"]["Networks"]["bridge"]["IPAddress"], authority, said)
+            address = inspected["NetworkSettings"]["Networks"]["bridge"]["IPAddress"]
+            yield Outside(address, authority, said, str(container.id))
         finally:
             container.stop()
             thread.join(30)

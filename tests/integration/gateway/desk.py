@@ -56,11 +56,13 @@ class Outside:
         host: its address, for containers.
         authority: certificate (PEM) of its TLS port.
         said: what it printed.
+        container: id of its container.
     """
 
     host: str
     authority: bytes
     said: bytearray
+    container: str
 
 
 @dataclass(frozen=True, slots=True)

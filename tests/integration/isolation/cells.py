@@ -186,7 +186,7 @@ def _at_work(client: DockerClient, engine: Engine, order: Order, folder: Path) -
         try:
             with (
                 tree_tar(tree, prefix=order.repository.workdir) as source,
-                at_work(engine, order, attempt=attempt, source=source, settle=_ignore, say=Teller()),
+                at_work(engine, order, attempt=attempt, sources=(source,), settle=_ignore, say=Teller()),
             ):
                 pass
         except BaseException as error:  # noqa: BLE001 - told by the test's own thread

@@ -15,6 +15,7 @@ from pytest_researchenv.doctor.values import Asked
 from pytest_researchenv.lock import write_lock
 from pytest_researchenv.recording.manifest import begun, save_manifest
 from pytest_researchenv.runs.values import AttemptRecord
+from tests.unit.archives import archive
 from tests.unit.statistics.made import attempt, verdicts, write
 from tests.unit.statistics.papers import as_published
 
@@ -77,6 +78,7 @@ def _runs(results: Path) -> None:
     for folder in (results / "default").glob("*/*/*/attempt-*"):
         (folder / "C1-001.log").write_text("ImportError: libGL.so.1\n")
         (folder / "transcript.log").write_text("building\n")
+        archive(folder)
     write(results, [_attempt("tiny/plain", "noop")], name="nightly")
     write(results, as_published("codex"), name="night-1")
 

@@ -150,7 +150,7 @@ def test_most_examples_are_run_without_an_engine() -> None:
 def test_a_wrong_call_ends_with_2(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """An unknown option, of whichever command; nothing is printed on stdout."""
     arguments = {"lock": ["x"], "prove": ["x"], "resolve": ["x"], "document": ["x"], "new-repository": ["x"]}
-    arguments |= {"trajectory": ["x"], "completion": ["bash"], "compare": ["x"]}
+    arguments |= {"restore": ["x", "y"], "trajectory": ["x"], "completion": ["bash"], "compare": ["x"]}
     option = ["--no-such-option"] if name != "shell" else []
     with pytest.raises(SystemExit, match=r"^2$"):
         main([name, *arguments.get(name, []), *option])
@@ -290,6 +290,8 @@ def documented() -> dict[str, set[str]]:
 @pytest.mark.usefixtures("place")
 def test_json_is_one_document_with_the_documented_keys(example: Example, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing else is on stdout, and docs/commands.md names every key."""
+    # Of another test's: it is never written over.
+    shutil.rmtree("restored", ignore_errors=True)
     argv = [*shlex.split(example.line)[1:], "--json"]
     assert main(argv) == expected(example)
     said = capsys.readouterr().out

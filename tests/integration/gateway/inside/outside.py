@@ -33,6 +33,11 @@ class Secure(http.server.BaseHTTPRequestHandler):
             self._git(b"")
         elif self.path.startswith(("/whole/", "/chunked/", "/long/", "/clean/", "/asked")):
             self._made()
+        elif self.path.startswith("/moved?to="):
+            self.send_response(302)
+            self.send_header("Location", self.path.partition("=")[2])
+            self.send_header("Content-Length", "0")
+            self.end_headers()
         else:
             self._send({}, f"secure {self.path}".encode())
 
