@@ -167,7 +167,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         stored = {subject: _stored(environments, case, subject) for subject in tiers_of(item)} if case else {}
         wanted = any(rerun.wants(subject, verdict) for subject, verdict in stored.items())
         if research:
-            wanted = rerun.wants(None, _stored_research(environments, research))
+            wanted = rerun.wants(None, _stored_research(config, environments, research))
         (chosen if wanted else others).append(item)
     config.hook.pytest_deselected(items=others)
     items[:] = chosen
@@ -287,7 +287,7 @@ def _stored(environments: Environments, case: Case, subject: Tier | Examination)
         return Verdict.ERROR
 
 
-def _stored_research(environments: Environments, case: ResearchCase) -> Verdict | None:
+def _stored_research(config: pytest.Config, environments: Environments, case: ResearchCase) -> Verdict | None:
     """Likewise of a sub-task; that nothing here can run it is no reason to run it again."""
     if not (places := _places(config, [case])):
         return Verdict.SKIPPED

@@ -60,11 +60,11 @@ def _judged(suite: ResearchSuite) -> str:
     reported = [task for task in suite.tasks if task.evaluation.reported is not None]
     words = [f"Evaluated so are {' and '.join(own)}."] if own else []
     if reported:
+        names = ", ".join(f"`{task.name}`" for task in reported)
         words.append(
-            "Results that agents report themselves are claims, of which runs that are drawn after the hand-in are executed "
-            "again\n(`research-format.md`): "
-            + ", ".join(f"`{task.name}`" for task in reported)
-            + ". A test is skipped where\nits data or devices are missing, and says what to get and where to put it."
+            f"Results of {names}\nare reported by agents themselves: they are claims, of which runs that are drawn after "
+            "the hand-in are executed again\n(`research-format.md`). A test is skipped where its data or devices are "
+            "missing, and says what to get and where to put it."
         )
     return "\n".join(words)
 
