@@ -195,7 +195,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         stored = {subject: _stored(environments, case, subject) for subject in tiers_of(item)} if case else {}
         wanted = any(rerun.wants(subject, verdict) for subject, verdict in stored.items())
         if research:
-            wanted = rerun.wants(None, _stored_research(environments, research))
+            wanted = rerun.wants(None, _stored_research(config, environments, research))
         (chosen if wanted else others).append(item)
     config.hook.pytest_deselected(items=others)
     items[:] = chosen
@@ -242,7 +242,7 @@ def _research_plan(config: pytest.Config, items: list[pytest.Item]) -> str:
     cases = [case for item in items if (case := research_case_of(item)) and case.agent]
     if not cases:
         return ""
-    places = _places(cases)
+    places = _places(config, cases)
     if not places:
         tasks = len({case.task.key for case in cases})
         return f"researchenv: research: sub-tasks: {len(cases)} of {tasks} tasks; none can be run yet"
@@ -252,22 +252,35 @@ def _research_plan(config: pytest.Config, items: list[pytest.Item]) -> str:
         for case, place in places
         if not environments.exists(str(case.agent), place, trial=case.trial)
     ]
-    ours = {case.task.key for case, _ in places}
-    judged = sum(case.task.key in ours for case in cases)
+    judged = sum(_runnable(config, case) for case in cases)
     return (
         f"researchenv: research: {len(missing)} tasks to work at, {len(places) - len(missing)} to reuse; "
         f"sub-tasks: {judged} to evaluate, {len(cases) - judged} cannot be run yet"
     ) + _most(missing, options.agent_settings(config).max_cost_usd)
 
 
-def _places(cases: Iterable[ResearchCase]) -> list[tuple[ResearchCase, Repository]]:
+def _places(config: pytest.Config, cases: Iterable[ResearchCase]) -> list[tuple[ResearchCase, Repository]]:
     """Of each piece of work at a task that something here evaluates one case, with what agents know the task as."""
     # Evaluations read records, which needs pydantic.
-    from pytest_researchenv.research.evaluators import evaluator_of  # noqa: PLC0415
     from pytest_researchenv.research.workplace import workplace_of  # noqa: PLC0415
 
-    found = {case.group: case for case in cases}.values()
-    return [(case, workplace_of(case.task)) for case in found if evaluator_of(case.task)]
+    found = {case.group: case for case in cases if _runnable(config, case)}.values()
+    return [(case, workplace_of(case.task)) for case in found]
+
+
+def _runnable(config: pytest.Config, case: ResearchCase) -> bool:
+    """Whether a sub-task can be evaluated with the data that the user has; devices are only known when it runs."""
+    from pytest_researchenv.research.data import missing_data  # noqa: PLC0415 - as above
+    from pytest_researchenv.research.evaluators import evaluator_of  # noqa: PLC0415
+
+    if evaluator_of(case.task) is None:
+        return False
+    if case.task.evaluation.reported is None:
+        return True
+    try:
+        return not missing_data(case.task, case.subtask_id, options.data_option(config))
+    except ConfigurationError:  # Its test says what is wrong with them.
+        return True
 
 
 def _environments_plan(config: pytest.Config, items: list[pytest.Item]) -> str:
@@ -304,9 +317,9 @@ def _stored(environments: Environments, case: Case, subject: Tier | Examination)
         return Verdict.ERROR
 
 
-def _stored_research(environments: Environments, case: ResearchCase) -> Verdict | None:
+def _stored_research(config: pytest.Config, environments: Environments, case: ResearchCase) -> Verdict | None:
     """Likewise of a sub-task; that nothing here can run it is no reason to run it again."""
-    if not (places := _places([case])):
+    if not (places := _places(config, [case])):
         return Verdict.SKIPPED
     try:
         return environments.stored(str(case.agent), places[0][1], case.subtask_id, trial=case.trial)
@@ -383,7 +396,7 @@ def _problem(config: pytest.Config, cases: list[Case], research: list[ResearchCa
         listing = "\n".join(f"  {name}: {text}" for name, text in known.items())
         return f"no agent was chosen: give --researchenv-agent=NAME. Known agents:\n{listing}"
     works = [(str(case.agent), case.repository, case.trial) for case in cases]
-    works += [(str(case.agent), place, case.trial) for case, place in _places(research)] if research else []
+    works += [(str(case.agent), place, case.trial) for case, place in _places(config, research)] if research else []
     if not works:
         return ""
     environments = harness_of(config).environments

@@ -76,6 +76,7 @@ def test_an_honest_report_is_executed_again_and_counts(workshop: Workshop) -> No
     # The drawn seed may be a worse one; a claim never makes it better.
     assert 80 < acc.mean <= result.claimed["Acc"]
     assert (acc.baseline.method, acc.baseline.beside) == ("three coordinates", False)
+    assert (acc.count, acc.error, acc.interval) == (2, None, None)
 
 
 def test_logs_that_nothing_computed_are_found_out(workshop: Workshop) -> None:
