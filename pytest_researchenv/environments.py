@@ -183,6 +183,19 @@ class Environments:
             raise StaleEnvironmentError(stale)
         return attempt, environment
 
+    def recorded(self, agent_name: str, repository: str, number: int) -> Environment | None:
+        """Return what an attempt left behind; None where there is no record.
+
+        Args:
+            agent_name: whose it is.
+            repository: `Repository.key`.
+            number: the attempt's.
+
+        Raises:
+            StoreError: its record cannot be read.
+        """
+        return self._store.attempt(agent_name, repository, number).environment()
+
     def evict(self, agent_name: str, repository: str, number: int) -> Eviction | None:
         """Remove the frozen image of an attempt that was judged; None where there is none any more.
 

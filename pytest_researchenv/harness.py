@@ -31,7 +31,17 @@ from pytest_researchenv.integrity.checks import all_checks
 from pytest_researchenv.integrity.protocol import Check
 from pytest_researchenv.leases.desk import holds_nothing
 from pytest_researchenv.lock import dataset_of
-from pytest_researchenv.model import Audit, Cause, Environment, Examination, Repository, Tier, TierResult, Verdict
+from pytest_researchenv.model import (
+    Audit,
+    Cause,
+    Environment,
+    Eviction,
+    Examination,
+    Repository,
+    Tier,
+    TierResult,
+    Verdict,
+)
 from pytest_researchenv.packedlogs import pack_log
 from pytest_researchenv.probes.protocol import Probe, ProbeTask
 from pytest_researchenv.progress import Teller
@@ -117,6 +127,14 @@ class Harness:
         """Let go of the container engine."""
         if "_engine" in vars(self):
             self._engine.close()
+
+    def evict(self, agent_name: str, repository: str, number: int) -> Eviction | None:
+        """Remove the frozen image of an attempt, as `Environments.evict` does.
+
+        Raises:
+            InfrastructureError: it could not be removed, and stays.
+        """
+        return self.environments.evict(agent_name, repository, number)
 
     @cached_property
     def research(self) -> Researching:

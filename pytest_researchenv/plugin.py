@@ -361,7 +361,7 @@ def pytest_runtest_makereport(
 
 def _evict(config: pytest.Config, agent: str, repository: str, number: int) -> Eviction | None:
     """Remove the frozen image of an attempt. The engine is asked for when the first one is."""
-    return harness_of(config).environments.evict(agent, repository, number)
+    return harness_of(config).evict(agent, repository, number)
 
 
 def _disk(config: pytest.Config) -> str:

@@ -18,7 +18,7 @@ from pytest_researchenv.engine import Engine, in_words
 from pytest_researchenv.environments import Environments
 from pytest_researchenv.errors import ConfigurationError, DaemonUnavailableError, ElsewhereError, InfrastructureError
 from pytest_researchenv.harness import Harness, Judged
-from pytest_researchenv.model import Examination, Repository, Tier
+from pytest_researchenv.model import Eviction, Examination, Repository, Tier
 from pytest_researchenv.sandbox.labels import Owner, alive
 from pytest_researchenv.store import locked, write_whole
 
@@ -217,6 +217,18 @@ class Pool:
             raise
         return replace(judged, notes=(*judged.notes, *self._silent()))
 
+    def evict(self, agent_name: str, repository: str, number: int) -> Eviction | None:
+        """Remove the frozen image of an attempt, as `Environments.evict` does, in the engine that it is in.
+
+        Raises:
+            InfrastructureError: it could not be removed, and stays.
+        """
+        there = self.environments.recorded(agent_name, repository, number)
+        if there is None or not there.engine:
+            return None
+        harness = self._harness(self._named(there.engine, there.engine_name))
+        return harness.evict(agent_name, repository, number)
+
     def _harness(self, name: str) -> Harness:
         if name not in self._harnesses:
             self._harnesses[name] = self._make(lambda: self._engine(name))
@@ -261,6 +273,9 @@ class Pool:
             host = self._host(candidate)
             if isinstance(host, Host) and host.id == engine:
                 return candidate
+        if name in self._names and isinstance(self._hosts[name], Host):
+            # Its host may have another name now: whether the image is there decides.
+            return name
         failed = self._hosts.get(name)
         if isinstance(failed, DaemonUnavailableError):
             raise DaemonUnavailableError(f"{failed}\nThe environment is there: start that engine, or build it again.")

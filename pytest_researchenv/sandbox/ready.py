@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -97,7 +98,7 @@ def docker_engine(
         scripts=partial(ensure_scripts, client, owner=owner, image=base.image, say=say),
         interpreter=partial(ensure_interpreter, client, owner=owner, say=say),
         version=engine_version(client),
-        id=_name(client, told),
+        id=_identity(told),
         name=context,
         pooled=bool(context),
         gateway=Gateways(client, sandbox, owner, host, say),
@@ -206,4 +207,14 @@ def host_of(context: str, sharing: SharingSettings) -> Host:
     with closing(connect(context)) as client, engine_call("ask how large its host is"):
         told = client.info()
     slots = settings.number_of_slots(processors=int(told.get("NCPU", 1)), memory_bytes=int(told.get("MemTotal", 0)))
-    return Host(str(told.get("ID") or client.api.base_url), slots)
+    return Host(_identity(told), slots)
+
+
+def _identity(told: Mapping[str, Any]) -> str:
+    """Return what tells an engine from all others, by what it says of itself.
+
+    Its own id is not enough: up to Docker 20.10 it is made from a key of the host (`/etc/docker/key.json`), which all
+    engines of the host share, as do hosts that were made from one disk image.
+    """
+    apart = "\n".join(str(told.get(name, "")) for name in ("ID", "Name", "DockerRootDir"))
+    return hashlib.sha256(apart.encode()).hexdigest()[:16]

@@ -92,6 +92,21 @@ def test_what_is_judged_later_is_judged_where_it_was_built(site: Site) -> None:
     assert site.first.agent.worked == 2
 
 
+def test_an_image_is_removed_in_the_engine_that_it_is_in(site: Site) -> None:
+    """Whichever engine the session has worked with last."""
+    pool = site.session()
+    site.judge(pool)
+    site.slots["small"] = 9
+    site.judge(site.session(), "other")
+    key = site.repository("thing").key
+    recorded = pool.environments.recorded("fake", key, 1)
+    assert recorded
+
+    assert site.session("small", "large").evict("fake", key, 1)
+
+    assert not site.labs["large"].sandbox.image_exists(recorded.image)
+
+
 def test_a_context_may_be_renamed(site: Site) -> None:
     """The engine is known by its own id."""
     site.judge(site.session())

@@ -100,7 +100,7 @@ def report(files, argv, environment):
     return 0, b"reported\\n"
 
 
-def engine(run, *, image, accelerator, say, sharing):
+def engine(run, *, image, accelerator, say, sharing, context=""):
     sandbox = KeptSandbox()
     base = sandbox.add_image("base", {"/researchenv/.keep": b"", "/workspace/.keep": b""})
     sandbox.program(["report"], report)
