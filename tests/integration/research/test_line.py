@@ -8,11 +8,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from docker.errors import ImageNotFound
+from docker.errors import APIError, ImageNotFound
 from junitparser import Properties
 from junitparser.xunit2 import JUnitXml
 
@@ -37,13 +38,13 @@ def place(tmp_path: Path, docker_client: DockerClient) -> Iterator[Path]:
     before = {volume.name for volume in docker_client.volumes.list()}
     yield tmp_path
     for record in (tmp_path / "researchenv-results").rglob("environment.json"):
-        try:
+        with suppress(ImageNotFound):
             docker_client.images.remove(json.loads(record.read_text())["image"], force=True)
-        except ImageNotFound:
-            continue
     for volume in docker_client.volumes.list():
         if volume.name.startswith("researchenv-scripts-") and volume.name not in before:
-            volume.remove()
+            # Another worker's evaluations may be using it.
+            with suppress(APIError):
+                volume.remove()
 
 
 def ran(place: Path, *arguments: str) -> tuple[int, str]:
