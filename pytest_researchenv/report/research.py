@@ -62,9 +62,9 @@ def _judged(suite: ResearchSuite) -> str:
     if reported:
         names = ", ".join(f"`{task.name}`" for task in reported)
         words.append(
-            f"Results of {names}\nare reported by agents themselves: they are claims, of which runs that are drawn after "
-            "the hand-in are executed again\n(`research-format.md`). A test is skipped where its data or devices are "
-            "missing, and says what to get and where to put it."
+            f"Results of {names}\nare reported by agents themselves: they are claims, of which runs that are drawn "
+            "after the hand-in are executed again\n(`research-format.md`). A test is skipped where its data or devices "
+            "are missing, and says what to get and where to put it."
         )
     return "\n".join(words)
 
