@@ -8,7 +8,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from junitparser import JUnitXml
+from junitparser import JUnitXml, Properties, TestCase
 
 
 HEAD = """\
@@ -40,7 +40,18 @@ def main(results: Path, page: Path) -> None:
         f"| `{str(case.classname).rpartition('.')[2]}::{case.name}` | {outcomes[case]} | {case.time:.1f} |\n"
         for case in cases
     )
-    page.write_text(head + "".join(rows), encoding="utf-8")
+    page.write_text(head + "".join(rows) + _figures(cases), encoding="utf-8")
+
+
+def _figures(cases: list[TestCase]) -> str:
+    """What proofs have measured, as they recorded it."""
+    measured = [
+        f"- `{case.name}`: {item.name}: {item.value}\n"
+        for case in cases
+        for group in case.iterchildren(Properties)
+        for item in group
+    ]
+    return "\nWhat was measured:\n\n" + "".join(measured) if measured else ""
 
 
 if __name__ == "__main__":

@@ -67,6 +67,7 @@ class Order:
         mounts: read-only volumes with data for it.
         image: id of the image that its container is made from; empty: the base image.
         beside: what goes on beside its work; None for nothing.
+        least_free_bytes: with less room than this on the engine's disk its work is ended, by an error.
     """
 
     agent: Agent
@@ -81,6 +82,7 @@ class Order:
     mounts: tuple[Mount, ...] = ()
     image: str = ""
     beside: Beside | None = None
+    least_free_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +130,14 @@ def at_work(
 
     Raises:
         ProviderError: the agent ended because its model could not be had.
+        NoRoomError: the engine's disk became full.
         InfrastructureError: something else outside the agent broke.
     """
+
+    def look() -> None:
+        record()
+        engine.disk.require(order.least_free_bytes, f"{purpose} was ended")
+
     with ExitStack() as stack:
         # Made ready first: the gateway's time runs.
         tools = _tools(engine, order)
@@ -158,7 +166,7 @@ def at_work(
             watch = Watchdog(
                 way.ledger if way else None,
                 inactivity_s=order.needs.inactivity_s,
-                at_each_look=record,
+                at_each_look=look,
                 wanted=wanted,
             )
             began = time.monotonic()
@@ -169,6 +177,13 @@ def at_work(
             except SandboxError as error:
                 telemetry = _broken_by_the_agent(engine, container, error)
             seconds = time.monotonic() - began
+        # An agent that met a full disk may have ended by itself.
+        engine.disk.require(order.least_free_bytes, f"{purpose} has ended")
+        if not container.connected():
+            raise SandboxError(
+                f"{purpose} lost its network while it worked: somebody disconnected its container or removed the "
+                "network. Run it again with --researchenv-rerun=infra"
+            )
         # As it is now: once the container has stopped, nobody asks for anything any more.
         trouble = _trouble(way.ledger, watch, late=time.monotonic() - began >= order.timeout_s) if way else None
         container.stop()
@@ -220,7 +235,7 @@ def _spec(
         limits=order.limits,
         devices=devices,
         labels={"researchenv.attempt": str(attempt.key)},
-        scratch=SCRATCH if needs.prompted else "",
+        scratch=SCRATCH if needs.prompted or way else "",
     )
 
 

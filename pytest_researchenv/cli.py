@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import io
 import os
 import sys
@@ -13,6 +14,9 @@ from pytest_researchenv.errors import ResearchEnvError
 
 
 __all__ = ["main"]
+
+#: What a full disk, a quota or a device that is gone says of stdout.
+_UNPRINTED = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -48,10 +52,22 @@ def _run(given: list[str]) -> int:
         Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(said)
         return 1
     except BrokenPipeError:
-        # Whoever read it has seen enough (`researchenv schema result | head`). Python must not flush once more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read it has seen enough (`researchenv schema result | head`).
+        _print_no_more()
+        return 1
+    except OSError as error:
+        # Files have names, and those who write them messages of their own.
+        if error.filename is not None or error.errno not in _UNPRINTED:
+            raise
+        _print_no_more()
+        sys.stderr.write(f"researchenv: what it says cannot be written: {error}; make room, or have it go elsewhere\n")
         return 1
     return code
+
+
+def _print_no_more() -> None:
+    """Keep Python from flushing once more when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_researchenv.agents.protocol import Tool
+from pytest_researchenv.disk.room import UNKNOWN, EngineDisk
 from pytest_researchenv.errors import AssetError, ImageError, SandboxError
 from pytest_researchenv.gateway.protocol import Gateway, GatewayRequest
 from pytest_researchenv.hardware import CPU_ONLY, Hardware
@@ -15,7 +16,7 @@ from pytest_researchenv.leases.sharing import ALONE, Sharing
 from pytest_researchenv.sandbox.protocol import ContainerSpec, Mount, Sandbox
 
 
-__all__ = ["Engine", "require_working"]
+__all__ = ["Engine", "in_words", "require_working"]
 
 
 def _no_volumes(name: str, digest: str, path: Path) -> Mount:
@@ -64,7 +65,14 @@ class Engine:
         interpreter: puts an interpreter of ours, with packages, into a read-only volume (`sandbox/interpreter.py` has
             the paths in it); no agent ever has it.
         gateway: opens a gateway for one attempt.
+        answering: returns once the engine answers, and raises where it does not any more; told what says so.
+        disk: where it stores.
+        builders: folder in which those who build in it tell one another what room they need; None for nobody.
+        orphans: names of frozen images that dead processes of this host made, each with its labels.
         version: name and version of the engine.
+        id: what tells the engine from all others.
+        name: the Docker context by which the user chose it; empty where it is the usual one.
+        pooled: whether it is one of several that the session works with.
         close: lets go of the connection.
     """
 
@@ -83,8 +91,20 @@ class Engine:
     scripts: Callable[[str, Mapping[str, Path]], Mount] = _no_scripts
     interpreter: Callable[[tuple[str, ...]], Mount] = _no_interpreter
     gateway: Callable[[GatewayRequest], AbstractContextManager[Gateway]] = _no_gateway
+    answering: Callable[[Callable[[str], object]], object] = lambda _: None
+    disk: EngineDisk = UNKNOWN
+    builders: Path | None = None
+    orphans: Callable[[], Iterable[tuple[str, Mapping[str, str]]]] = tuple
     version: str = ""
+    id: str = ""
+    name: str = ""
+    pooled: bool = False
     close: Callable[[], object] = lambda: None
+
+
+def in_words(engine: str, name: str) -> str:
+    """Say which container engine is meant, by its id and the user's name for it, if any."""
+    return f"{name!r} ({engine})" if name else engine
 
 
 def require_working(engine: Engine) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from typing import final
@@ -15,23 +15,38 @@ from pytest_researchenv.archiving.index import newest_index
 from pytest_researchenv.assignment import assignment_of
 from pytest_researchenv.breaker import CircuitBreaker
 from pytest_researchenv.detached.going import Going, Starting
-from pytest_researchenv.engine import Engine
+from pytest_researchenv.disk.need import predicted
+from pytest_researchenv.disk.room import LEAST_BYTES
+from pytest_researchenv.disk.space import Space
+from pytest_researchenv.engine import Engine, in_words
 from pytest_researchenv.errors import (
     ConfigurationError,
+    ElsewhereError,
     InfrastructureError,
     ProviderError,
     ResearchEnvError,
     StaleEnvironmentError,
     StoreError,
 )
+from pytest_researchenv.frozen import evict, sweep
 from pytest_researchenv.gateway.protocol import Gateway, Ledger, ModelService
 from pytest_researchenv.leases.desk import holds_nothing
-from pytest_researchenv.model import Environment, EnvironmentKey, Examination, Repository, Tier, Verdict
+from pytest_researchenv.model import (
+    Environment,
+    EnvironmentKey,
+    Eviction,
+    Examination,
+    Repository,
+    Tier,
+    TierResult,
+    Verdict,
+)
 from pytest_researchenv.ordering import Orders
 from pytest_researchenv.probes.protocol import Tree
 from pytest_researchenv.progress import Teller
 from pytest_researchenv.provision import provision
 from pytest_researchenv.redaction import Redactor, secrets_in
+from pytest_researchenv.research.result import ResearchResult
 from pytest_researchenv.secrets import Secret
 from pytest_researchenv.settings import Settings
 from pytest_researchenv.source import fetch
@@ -69,6 +84,7 @@ class Environments:
         self._access = Access(settings.agents)
         self._orders = Orders(settings, self._access, self._engine)
         self._ready = False
+        self._space: Space | None = None
         self._differences: dict[EnvironmentKey, list[str]] = {}
         self._store = Store(settings.results, settings.run, redactor=lambda: self.redactor)
         self._going = Going(settings, self._store, say)
@@ -120,6 +136,9 @@ class Environments:
             self._going.wait(attempt)
             attempt = self._going.standing(attempt)
             if self._going.wanted(attempt):
+                frozen = attempt.environment()
+                if frozen is not None and (stale := self._stale(frozen, agent, repository)):
+                    raise StaleEnvironmentError(stale)
                 return self._built(agent, repository, trial, goes_on=attempt.key.attempt)
             if found := self._reusable(attempt, agent, repository, retry=retry):
                 return attempt, found
@@ -145,6 +164,50 @@ class Environments:
             self._keep(attempt, str(error))
             raise
         return self._build(attempt, agent, repository, inputs)
+
+    def evicted(self, agent_name: str, repository: Repository, *, trial: int = 1) -> tuple[Attempt, Environment] | None:
+        """Return the environment of the newest attempt where it fits and its image was removed on purpose.
+
+        What was judged of it stands, although it cannot be judged again.
+
+        Raises:
+            StaleEnvironmentError: what shaped it has changed.
+        """
+        attempt = self._current(agent_name, repository, trial)
+        if attempt is None or self._settings.rebuild or not attempt.evicted:
+            return None
+        environment = attempt.environment()
+        if environment is None or self._engine().sandbox.image_exists(environment.image):
+            return None
+        if stale := self._stale(environment, self._find_agent(agent_name), repository):
+            raise StaleEnvironmentError(stale)
+        return attempt, environment
+
+    def evict(self, agent_name: str, repository: str, number: int) -> Eviction | None:
+        """Remove the frozen image of an attempt that was judged; None where there is none any more.
+
+        Args:
+            agent_name: whose it is.
+            repository: `Repository.key`.
+            number: the attempt's.
+
+        Raises:
+            InfrastructureError: it could not be removed, and stays.
+        """
+        attempt = self._store.attempt(agent_name, repository, number)
+        return evict(self._engine(), attempt, policy=self._settings.keep.words, session=self._settings.session)
+
+    def require_room(self, what: str) -> None:
+        """Make sure that the engine's disk is not full.
+
+        Raises:
+            NoRoomError: it is.
+        """
+        self._engine().disk.require(min(LEAST_BYTES, self._settings.disk_floor_bytes), what)
+
+    def disk_in_words(self) -> str:
+        """How much room the engine has; empty where it was not asked yet, or does not say."""
+        return self._engine().disk.in_words() if self._ready and self._engine().disk.glance() else ""
 
     def problem(self, agent_name: str, repository: Repository, *, trial: int = 1) -> str:
         """Say why the user has to decide something before work starts; empty when there is nothing.
@@ -230,7 +293,20 @@ class Environments:
     def exists(self, agent_name: str, repository: Repository, *, trial: int = 1) -> bool:
         """Whether an environment would be reused, if it fits; needs no container engine."""
         attempt = self._current(agent_name, repository, trial)
-        return attempt is not None and attempt.finished and not self._settings.rebuild
+        if attempt is None or not attempt.finished or self._settings.rebuild:
+            return False
+        # What was judged of it stands in a run that is continued; otherwise it is built anew.
+        return self._settings.continued or not attempt.evicted
+
+    def pinned(self, agent_name: str, repository: Repository, *, trial: int = 1) -> Environment | None:
+        """Return the environment that would be reused, if it fits; needs no container engine.
+
+        Raises:
+            StoreError: its record cannot be read.
+        """
+        attempt = self._current(agent_name, repository, trial)
+        ours = attempt is not None and attempt.session == self._settings.session
+        return attempt.environment() if attempt and (ours or not self._settings.rebuild) else None
 
     def stored(
         self, agent_name: str, repository: Repository, subject: Tier | Examination | str, *, trial: int = 1
@@ -253,7 +329,9 @@ class Environments:
         newest = earlier[-1]
         if not newest.finished:
             return Verdict.ERROR if newest.error() else None
-        verdicts = [one.verdict for one in newest.judged(subject) if one.session != self._settings.session]
+        found: Sequence[TierResult | ResearchResult]
+        found = newest.judged(subject) if isinstance(subject, Tier | Examination) else newest.research(subject)
+        verdicts = [one.verdict for one in found if one.session != self._settings.session]
         return verdicts[-1] if verdicts else None
 
     def tree(self, repository: Repository) -> Tree:
@@ -262,7 +340,9 @@ class Environments:
 
     def _engine(self) -> Engine:
         engine = self._open()
-        self._ready = True
+        if not self._ready:
+            self._ready = True
+            sweep(engine, self._settings.results)
         return engine
 
     def _current(self, agent_name: str, repository: Repository, trial: int) -> Attempt | None:
@@ -281,14 +361,27 @@ class Environments:
             return None
         if stale := self._stale(environment, agent, repository):
             raise StaleEnvironmentError(stale)
-        if self._engine().sandbox.image_exists(environment.image):
+        engine = self._engine()
+        if engine.sandbox.image_exists(environment.image):
             return environment
+        elsewhere = bool(environment.engine) and environment.engine != engine.id
+        if elsewhere and (engine.pooled or not agent.free):
+            there = in_words(environment.engine, environment.engine_name)
+            raise ElsewhereError(
+                f"{attempt.key} is in the container engine {there}, and {in_words(engine.id, engine.name)} was asked: "
+                "name the other with --researchenv-docker, bring it here by `researchenv export environment`, or build "
+                "it again with --researchenv-rebuild",
+                engine=environment.engine,
+                name=environment.engine_name,
+            )
+        eviction = attempt.eviction()
+        how = f"was removed by --researchenv-keep={eviction.policy} at {eviction.at}" if eviction else "is gone"
         if agent.free:
-            _log.warning("the frozen image of %s is gone: building it again", attempt.key)
+            _log.warning("the frozen image of %s %s: building it again", attempt.key, how)
             return None
         raise InfrastructureError(
-            f"the frozen image of {attempt.key} is gone ({environment.image}); "
-            "build it again with --researchenv-rebuild"
+            f"the frozen image of {attempt.key} {how} ({environment.image}); build it again with "
+            "--researchenv-rebuild, or import it where it was exported (`researchenv import`)"
         )
 
     def _stale(self, environment: Environment, agent: Agent, repository: Repository) -> str:
@@ -337,7 +430,8 @@ class Environments:
         self._say("fetching the source")
         try:
             continuation = self._going.continuation(attempt)
-            with self._allowance(self._orders.needs(agent, repository, continuation)) as money:
+            needs = self._orders.needs(agent, repository, continuation)
+            with self._room(attempt, agent, repository), self._allowance(needs) as money:
 
                 def settle(ledger: Ledger) -> None:
                     money.spent_usd = ledger.charged_usd
@@ -367,6 +461,15 @@ class Environments:
         if agent.needs.service:
             self._breaker.answered(agent.needs.service)
         return environment
+
+    def _room(self, attempt: Attempt, agent: Agent, repository: Repository) -> AbstractContextManager[None]:
+        """Set room aside on the engine's disk, as much as earlier attempts took."""
+        engine = self._engine()
+        if self._space is None:
+            floor = self._settings.disk_floor_bytes
+            self._space = Space(engine.disk, engine.builders, floor, evicting=self._settings.keep.evicts)
+        need = predicted(self._settings.results, agent.name, repository.key)
+        return self._space.set_aside(need, f"building {attempt.key}", say=self._say)
 
     def _keep(self, attempt: Attempt, message: str) -> None:
         """Record an error; where that cannot be done, the first cause is still what is told."""

@@ -13,9 +13,11 @@ __all__ = [
     "ConfigurationError",
     "DaemonUnavailableError",
     "DevicesUnavailableError",
+    "ElsewhereError",
     "ImageError",
     "InfrastructureError",
     "LeaseError",
+    "NoRoomError",
     "ProviderError",
     "ResearchEnvError",
     "SandboxError",
@@ -51,6 +53,20 @@ class DaemonUnavailableError(InfrastructureError, ConnectionError):
     """No container engine answers; the message lists what was tried."""
 
 
+class ElsewhereError(InfrastructureError):
+    """An environment is in another container engine than the one that was asked.
+
+    Attributes:
+        engine: the other's id.
+        name: the Docker context by which the user chose it; empty where it was the usual one of some host.
+    """
+
+    def __init__(self, message: str, *, engine: str, name: str) -> None:
+        super().__init__(message)
+        self.engine = engine
+        self.name = name
+
+
 class SandboxError(InfrastructureError):
     """A call to the container engine failed.
 
@@ -65,6 +81,10 @@ class DevicesUnavailableError(SandboxError):
 
 class LeaseError(InfrastructureError):
     """A device, or a place to work, could not be had, or the line of those who wait for one cannot be used."""
+
+
+class NoRoomError(InfrastructureError, OSError):
+    """A disk is too full for work to begin, or to go on; the message says the numbers."""
 
 
 class ProviderError(InfrastructureError, ConnectionError):

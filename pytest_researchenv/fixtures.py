@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 
 from pytest_researchenv.cases import CASE, RESEARCH_CASE, Case, ResearchCase
+from pytest_researchenv.contexts import engines_option
 from pytest_researchenv.errors import ConfigurationError, InfrastructureError
 from pytest_researchenv.live import teller_of
 from pytest_researchenv.model import Examination, Tier
@@ -23,8 +24,10 @@ from pytest_researchenv.options import (
     archiving_option,
     continued_option,
     data_option,
+    disk_floor_option,
     extension_option,
     inspector_option,
+    keep_option,
     limits_option,
     path_option,
     profiles_of,
@@ -48,6 +51,7 @@ from pytest_researchenv.report.properties import (
 if TYPE_CHECKING:
     from pytest_researchenv.engine import Engine
     from pytest_researchenv.harness import Harness, Judged
+    from pytest_researchenv.pool import Pool
     from pytest_researchenv.researching import JudgedResearch
 
 __all__ = [
@@ -76,17 +80,17 @@ SESSION = pytest.StashKey[str]()
 #: What is told of the container engine once it is ready.
 OPENED = pytest.StashKey[Callable[["Engine"], None]]()
 #: What builds environments and judges them.
-HARNESS = pytest.StashKey["Harness"]()
+HARNESS = pytest.StashKey["Harness | Pool"]()
 
 
-def harness_of(config: pytest.Config) -> Harness:
+def harness_of(config: pytest.Config) -> Harness | Pool:
     """Return the session's harness; the container engine is asked for nothing yet."""
     if HARNESS not in config.stash:
         # Docker and its companions are imported by sessions that run a suite, and by no other.
         from pytest_researchenv.detached.job import EngineChoice, Starter  # noqa: PLC0415
         from pytest_researchenv.harness import Harness  # noqa: PLC0415
         from pytest_researchenv.probes.table import PROBES  # noqa: PLC0415
-        from pytest_researchenv.sandbox.ready import docker_engine  # noqa: PLC0415
+        from pytest_researchenv.sandbox.ready import docker_engine, host_of  # noqa: PLC0415
         from pytest_researchenv.settings import Settings  # noqa: PLC0415
 
         run = run_option(config)
@@ -109,24 +113,42 @@ def harness_of(config: pytest.Config) -> Harness:
             session=config.stash[SESSION],
             inspector=inspector_option(config),
             agents=agent_settings(config),
+            disk_floor_bytes=disk_floor_option(config),
+            keep=keep_option(config),
         )
         say = teller_of(config)
         image, accelerator, sharing = text_option(config, "image"), accelerator_option(config), sharing_option(config)
 
-        def engine() -> Engine:
-            made = docker_engine(settings.run, image=image, accelerator=accelerator, say=say, sharing=sharing)
+        def engine(context: str = "") -> Engine:
+            made = docker_engine(
+                settings.run, image=image, accelerator=accelerator, say=say, sharing=sharing, context=context
+            )
             config.stash.get(OPENED, _nobody)(made)
             return made
 
-        starter = Starter(settings, EngineChoice(image, accelerator, sharing), profiles_of(config))
-        config.stash[HARNESS] = Harness(
-            settings, engine=engine, probes=PROBES, agents=agents_of(config), say=say, start=starter
-        )
+        def harness(made: Callable[[], Engine], start: Starter | None = None) -> Harness:
+            return Harness(settings, engine=made, probes=PROBES, agents=agents_of(config), say=say, start=start)
+
+        contexts = engines_option(config)
+        if not contexts:
+            starter = Starter(settings, EngineChoice(image, accelerator, sharing), profiles_of(config))
+            config.stash[HARNESS] = harness(engine, starter)
+        else:
+            from pytest_researchenv.pool import Pool  # noqa: PLC0415 - as above.
+
+            config.stash[HARNESS] = Pool(
+                contexts,
+                make=harness,
+                connect=engine,
+                look=lambda context: host_of(context, sharing),
+                folder=settings.results / settings.run,
+                session=settings.session,
+            )
     return config.stash[HARNESS]
 
 
 @pytest.fixture(scope="session")
-def researchenv_harness(pytestconfig: pytest.Config) -> Harness:
+def researchenv_harness(pytestconfig: pytest.Config) -> Harness | Pool:
     """What builds environments and judges them."""
     return harness_of(pytestconfig)
 

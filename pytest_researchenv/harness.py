@@ -171,6 +171,11 @@ class Harness:
         if tier not in self._probes:
             raise ConfigurationError(f"{tier} cannot be judged by this version: there is no probe for it")
         with self._say.at(agent_name, repository.slug):
+            self._engine.answering(self._say)
+            if evicted := self._evicted(agent_name, repository, trial):
+                attempt, environment = evicted
+                if known := self._standing(attempt, repository, tier):
+                    return self._judged(known, attempt, environment, fresh=False)
             attempt, environment = self._stored or self.environments.get(
                 agent_name, repository, retry=retry, trial=trial
             )
@@ -183,11 +188,21 @@ class Harness:
 
     def _audit(self, agent_name: str, repository: Repository, *, retry: bool, trial: int) -> Judged:
         with self._say.at(agent_name, repository.slug):
+            self._engine.answering(self._say)
+            if evicted := self._evicted(agent_name, repository, trial):
+                attempt, environment = evicted
+                last = next(reversed(attempt.audits()), None)
+                if last and self._still_stands(last.result, environment, repository, self._settings.session):
+                    return self._judged(last.result, attempt, environment, fresh=False)
             attempt, environment = self._stored or self.environments.get(
                 agent_name, repository, retry=retry, trial=trial
             )
             found, fresh = self._audited(attempt, environment, repository, session=self._settings.session)
         return self._judged(found.result, attempt, environment, fresh=fresh)
+
+    def _evicted(self, agent_name: str, repository: Repository, trial: int) -> tuple[Attempt, Environment] | None:
+        """The environment whose image was removed once it was judged: what stands of it needs none."""
+        return None if self._stored else self.environments.evicted(agent_name, repository, trial=trial)
 
     def _judged(self, result: TierResult, attempt: Attempt, environment: Environment, *, fresh: bool) -> Judged:
         notes = (*self._engine.notes, *self.environments.notes(environment))
@@ -213,6 +228,7 @@ class Harness:
         self._say(f"probing {tier}", limit_s=repository.spec(tier).timeout_s if tier in _LIMITED else None)
 
         def look(log: Callable[[bytes], object]) -> Audit:
+            self.environments.require_room(f"{tier} cannot be probed")
             task = self._task(log, attempt, environment, repository)
             task = replace(
                 task,

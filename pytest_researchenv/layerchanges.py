@@ -12,6 +12,7 @@ import os
 import uuid
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from pytest_researchenv.errors import StoreError, UnknownChangesError
@@ -75,7 +76,8 @@ def write_changes(path: Path, changes: Iterable[Change], redacting: RedactedStre
     except OSError as error:
         raise StoreError(f"cannot write {path}: {error}") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def read_changes(path: Path) -> Iterator[Change]:

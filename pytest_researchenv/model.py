@@ -196,6 +196,8 @@ class Environment:
         notes: what people should know of how it was built, such as that its cost is not known.
         stages: for research, every stage of the work, the newest last, which is what is frozen.
         records: name of each file that was recorded beside it (self-report, transcript, requests, …) → SHA-256.
+        engine: id of the container engine that holds the image; empty where it is not known.
+        engine_name: the Docker context by which the user chose it; empty where it was the usual one.
         schema: version of this record's schema.
         seal: what tells an edited record: `provenance.seal_of` it.
     """
@@ -218,8 +220,33 @@ class Environment:
     notes: tuple[str, ...] = ()
     stages: tuple[Stage, ...] = ()
     records: dict[str, str] = field(default_factory=dict)
+    engine: str = ""
+    engine_name: str = ""
     schema: Literal[1] = 1
     seal: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """That the frozen image of an environment was removed once it was judged; its records stay.
+
+    Attributes:
+        at: UTC, ISO 8601.
+        policy: `--researchenv-keep` as it was given.
+        image: id of the image.
+        freed_bytes: what the environment had added to its base image.
+        session: id of the pytest session that removed it.
+        schema: version of this record's schema.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+
+    at: str
+    policy: str
+    image: str
+    freed_bytes: int
+    session: str
+    schema: Literal[1] = 1
 
 
 # --- results ----------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from pytest_researchenv._place import new_run_name
 from pytest_researchenv.agents.profiles import Profile, host_problem, load_profiles
 from pytest_researchenv.agents.protocol import Agent
 from pytest_researchenv.agents.registry import find_agent
+from pytest_researchenv.disk.keep import Keep, parse_keep
 from pytest_researchenv.durations import parse_duration
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.gateway.protocol import Reach
@@ -36,8 +37,10 @@ __all__ = [
     "chosen_suites",
     "continued_option",
     "data_option",
+    "disk_floor_option",
     "extension_option",
     "inspector_option",
+    "keep_option",
     "limits_option",
     "path_option",
     "profiles_of",
@@ -69,10 +72,10 @@ _TEXTS = {
     "prompt": ("", "file with a template that takes the place of the shipped prompt"),
     "research_prompt": ("", "likewise for research tasks"),
     "data": ("", "folder with data sets of research tasks: FOLDER/TASK/DATA"),
-    "inspector": ("", "agent whose model looks at how results of research came about; its word alone fails nothing"),
     "archive_interval": ("600", "seconds between two archives of the folder of a research run at work; 0 for none"),
     "archive_limit": ("20", "what all archives of an attempt may take, in GiB"),
     "interrupt": ("leave", "what Ctrl-C does to research runs at work: leave (they go on), or stop"),
+    "inspector": ("", "agent whose model looks at how results of research came about; its word alone fails nothing"),
     "prices": ("", "TOML file with prices of models, which win over the shipped ones"),
     "network": ("", "what agents may reach: open, allowlist or none (default: as their profiles say)"),
     "retries": ("2", "how often an attempt that the model's provider failed is made again"),
@@ -81,6 +84,8 @@ _TEXTS = {
     "c0_max_missing": ("0", "share of imports that may be missing before C0 fails, 0 to 1"),
     "cache": ("~/.cache/researchenv", "folder for pinned source trees"),
     "attempts": ("1", "how often each agent tries each repository, each time in an environment of its own"),
+    "disk_floor": ("5", "GiB that are kept free on the engine's disk: a build that would not leave them waits"),
+    "keep": ("all", "frozen images that are kept once they were judged: all, failed, none, or the newest N"),
     "junit": ("", "file for JUnit XML that is whole on disk at every moment; of a continued run, with all it holds"),
     "ctrf": ("", "file for CTRF JSON, likewise"),
     "progress_interval": ("60", "seconds between lines about what is being done, where a line cannot be updated"),
@@ -113,6 +118,12 @@ def add_options(parser: pytest.Parser) -> None:
         action="append",
         metavar="HOST",
         help="host that agents may reach beside the usual ones, where the network is an allowlist; may be repeated",
+    )
+    group.addoption(
+        "--researchenv-docker",
+        action="append",
+        metavar="CONTEXT",
+        help="Docker context of a container engine to work with, instead of the usual one; may be repeated",
     )
     group.addoption("--researchenv-run", metavar="NAME", help="continue this run: do only what is missing in it")
     group.addoption(
@@ -147,6 +158,9 @@ def add_options(parser: pytest.Parser) -> None:
         parser.addini(f"researchenv_{name}", text, default=None)
     parser.addini("researchenv_agent", "agents whose environments are built and judged", type="args", default=[])
     parser.addini("researchenv_agents", "TOML files with profiles of agents", type="paths", default=[])
+    parser.addini(
+        "researchenv_docker", "Docker contexts of the container engines to work with", type="args", default=[]
+    )
     parser.addini("researchenv_allow", "hosts that agents may reach beside the usual ones", type="args", default=[])
 
 
@@ -176,6 +190,8 @@ def check_options(config: pytest.Config) -> None:
     archiving_option(config)
     if text_option(config, "interrupt") not in ("leave", "stop"):
         raise pytest.UsageError(f"{_flag('interrupt')} is {text_option(config, 'interrupt')!r}: give leave or stop")
+    disk_floor_option(config)
+    keep_option(config)
     ratio_option(config, "c0_max_missing")
 
 
@@ -421,6 +437,21 @@ def agent_gpus_option(config: pytest.Config) -> int | None:
     if text_option(config, "agent_gpus") in ("", "all"):
         return None
     return int(_number(config, "agent_gpus", "a whole number, or all", lambda value: value in range(100_001)))
+
+
+def disk_floor_option(config: pytest.Config) -> int:
+    """Return how many bytes are kept free on the engine's disk."""
+    return int(
+        _number(config, "disk_floor", "a number of GiB, 0 or more", lambda value: 0 <= value < float("inf")) * 1024**3
+    )
+
+
+def keep_option(config: pytest.Config) -> Keep:
+    """Return which frozen images are kept once they were judged."""
+    try:
+        return parse_keep(text_option(config, "keep"))
+    except ConfigurationError as error:
+        raise pytest.UsageError(f"{_flag('keep')}: {error}") from error
 
 
 def ratio_option(config: pytest.Config, name: str) -> float:

@@ -14,6 +14,7 @@ from pytest_researchenv.assignment import Earlier, MountedData, Situation, assig
 from pytest_researchenv.datafolders import content_key, data_target
 from pytest_researchenv.detached.beside import BesideResearch
 from pytest_researchenv.detached.stages import Continuation
+from pytest_researchenv.disk.room import LEAST_BYTES
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.hardware import Hardware
 from pytest_researchenv.model import Repository
@@ -91,6 +92,7 @@ class Orders:
             limits=self._settings.agent_limits,
             devices=len(self._offered().devices),
             prompt=self._prompt(needs, repository, earlier=earlier) if needs.prompted else "",
+            least_free_bytes=min(LEAST_BYTES, self._settings.disk_floor_bytes),
             run_limited=max_cost_usd is not None and max_cost_usd != needs.budget.max_cost_usd,
             mounts=self._mounts(repository),
             image=image,

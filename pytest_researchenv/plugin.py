@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from pytest_researchenv.cases import (
     research_case_of,
     tiers_of,
 )
+from pytest_researchenv.contexts import engines_option
 from pytest_researchenv.detached.telling import StillAtWork
 from pytest_researchenv.errors import ConfigurationError, InfrastructureError, ResearchEnvError, SuiteError
 from pytest_researchenv.fixtures import (
@@ -42,13 +44,16 @@ from pytest_researchenv.fixtures import (
     tier_result,
 )
 from pytest_researchenv.live import PLUGIN, Progress
-from pytest_researchenv.model import Cause, Examination, Repository, Tier, Verdict
+from pytest_researchenv.model import Cause, Eviction, Examination, Repository, Tier, Verdict
 from pytest_researchenv.report.properties import OURS
 from pytest_researchenv.report.summary import Summary
+from pytest_researchenv.terminating import Terminating
+from pytest_researchenv.testids import research_in
 from pytest_researchenv.xdist import XdistHooks, note_distribution, session_of_worker, stop_with_usage_error
 
 
 if TYPE_CHECKING:
+    from pytest_researchenv.disk.evicting import Evicting
     from pytest_researchenv.environments import Environments
     from pytest_researchenv.redaction import Redactor
 
@@ -88,6 +93,10 @@ def pytest_cmdline_main(config: pytest.Config) -> Generator[None, int, int]:
 def pytest_configure(config: pytest.Config) -> None:
     """Check the options, and add the chosen suites to what is collected."""
     options.check_options(config)
+    if engines_option(config) and options.keep_option(config).evicts:
+        raise pytest.UsageError(
+            "--researchenv-keep removes images from one container engine: leave it out with --researchenv-docker"
+        )
     session = session_of_worker(config)
     # Its beginning makes records of later sessions stand after those of earlier ones.
     config.stash[SESSION] = session or f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:12]}"
@@ -107,14 +116,33 @@ def pytest_configure(config: pytest.Config) -> None:
         record(config)
     if session:
         return
-    config.pluginmanager.register(Summary(spent=lambda: _spent(config)), "researchenv-summary")
+    summary = Summary(spent=lambda: _spent(config), disk=lambda: _disk(config))
+    config.pluginmanager.register(summary, "researchenv-summary")
     if options.chosen_agents(config):
+        config.pluginmanager.register(Terminating(), "researchenv-terminating")
+        if options.keep_option(config).evicts and not config.option.collectonly:
+            summary.evicting = _evicting(config)
+            config.pluginmanager.register(summary.evicting, "researchenv-evicting")
         config.pluginmanager.register(Progress(options.seconds_option(config, "progress_interval")), PLUGIN)
         run = options.run_option(config) or "default"
         still = StillAtWork(options.path_option(config, "results"), run)
         config.pluginmanager.register(still, "researchenv-still-at-work")
     if config.pluginmanager.hasplugin("xdist"):
         config.pluginmanager.register(XdistHooks(), "researchenv-xdist")
+
+
+def _evicting(config: pytest.Config) -> Evicting:
+    """What removes frozen images; it reads records, which must cost nothing where nothing is recorded."""
+    from pytest_researchenv.disk.evicting import Evicting  # noqa: PLC0415
+
+    return Evicting(
+        options.keep_option(config),
+        agents=options.chosen_agents(config),
+        run=options.path_option(config, "results") / (options.run_option(config) or "default"),
+        session=config.stash[SESSION],
+        evict=partial(_evict, config),
+        is_research=research_in(config.rootpath),
+    )
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -220,13 +248,15 @@ def _research_plan(config: pytest.Config, items: list[pytest.Item]) -> str:
         return f"researchenv: research: sub-tasks: {len(cases)} of {tasks} tasks; none can be run yet"
     environments = harness_of(config).environments
     missing = [
-        str(case.agent) for case, place in places if not environments.exists(str(case.agent), place, trial=case.trial)
+        environments.most_usd(str(case.agent), place)
+        for case, place in places
+        if not environments.exists(str(case.agent), place, trial=case.trial)
     ]
     judged = sum(_runnable(config, case) for case in cases)
     return (
         f"researchenv: research: {len(missing)} tasks to work at, {len(places) - len(missing)} to reuse; "
         f"sub-tasks: {judged} to evaluate, {len(cases) - judged} cannot be run yet"
-    ) + _most(environments.most_usd, missing, options.agent_settings(config).max_cost_usd)
+    ) + _most(missing, options.agent_settings(config).max_cost_usd)
 
 
 def _places(config: pytest.Config, cases: Iterable[ResearchCase]) -> list[tuple[ResearchCase, Repository]]:
@@ -274,7 +304,7 @@ def _environments_plan(config: pytest.Config, items: list[pytest.Item]) -> str:
         f"researchenv: environments: {len(missing)} to build, {len(cases) - len(missing)} to reuse; "
         f"tiers: {len(applicable) - audits} to judge, {skipped} not applicable"
         + (f"; {audits} to audit" if audits else "")
-    ) + _most(environments.most_usd, missing, options.agent_settings(config).max_cost_usd)
+    ) + _most([environments.most_usd(agent) for agent in missing], options.agent_settings(config).max_cost_usd)
 
 
 def _stored(environments: Environments, case: Case, subject: Tier | Examination) -> Verdict | None:
@@ -297,9 +327,8 @@ def _stored_research(config: pytest.Config, environments: Environments, case: Re
         return Verdict.ERROR
 
 
-def _most(most_usd: Callable[[str], float | None], agents: list[str], limit: float | None) -> str:
-    """Say what building can cost at most; nothing where it costs no money."""
-    each = [most_usd(agent) for agent in agents]
+def _most(each: list[float | None], limit: float | None) -> str:
+    """Say what all can cost at most, from what each can; nothing where it costs no money."""
     bounded = None if None in each else sum(cost for cost in each if cost is not None)
     if bounded == 0:
         return ""
@@ -328,6 +357,16 @@ def pytest_runtest_makereport(
         elif report.when == "call":
             report.duration = took
     return report
+
+
+def _evict(config: pytest.Config, agent: str, repository: str, number: int) -> Eviction | None:
+    """Remove the frozen image of an attempt. The engine is asked for when the first one is."""
+    return harness_of(config).environments.evict(agent, repository, number)
+
+
+def _disk(config: pytest.Config) -> str:
+    """How much room the engine's disk has, where this process has asked the engine for anything."""
+    return harness_of(config).environments.disk_in_words()
 
 
 def _spent(config: pytest.Config) -> float:

@@ -18,7 +18,7 @@ from pytest_researchenv.agentwork import Order, Worked, at_work
 from pytest_researchenv.archiving.restoring import restored_tar
 from pytest_researchenv.detached.stages import Continuation, finished_stage
 from pytest_researchenv.engine import Engine, require_working
-from pytest_researchenv.errors import SandboxError, UnknownChangesError
+from pytest_researchenv.errors import NoRoomError, SandboxError, UnknownChangesError
 from pytest_researchenv.gateway.protocol import Ledger
 from pytest_researchenv.layerchanges import added_up
 from pytest_researchenv.model import UNFREEZABLE, Environment, Repository, Stage
@@ -118,6 +118,8 @@ def provision(
         devices=worked.devices,
         refused=worked.refused,
         notes=worked.notes,
+        engine=engine.id,
+        engine_name=engine.name,
     )
     return attempt.save_environment(environment)
 
@@ -144,7 +146,9 @@ def _stages(
     if order.beside is None:
         return ()
     numbers = dict(worked.numbers)
-    own = finished_stage(attempt, numbers, ended=ended, seconds=worked.seconds, image=image)
+    # What the tool's own process took, without what the engine needs to start it.
+    seconds = numbers.get("wall_s", worked.seconds)
+    own = finished_stage(attempt, numbers, ended=ended, seconds=seconds, image=image)
     return (*(continuation.stages if continuation else ()), own)
 
 
@@ -317,7 +321,7 @@ def _freeze(
         except SandboxError as error:
             # At its end: what stands before may be a path that the agent chose.
             if str(error).rstrip().endswith(_NO_SPACE):
-                raise
+                raise NoRoomError(f"{error}; {engine.disk.in_words()}") from error
             problem = str(error)
     with engine.sandbox.opened(ContainerSpec(image=engine.base_image, labels=labels)) as bare:
         image = bare.freeze(image_reference(attempt), labels=labels)

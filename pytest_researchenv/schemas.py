@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from pytest_researchenv._json import add_json, print_json
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.manifest import Manifest
-from pytest_researchenv.model import AttemptStart, Audit, Environment, SelfReport, TierResult
+from pytest_researchenv.model import AttemptStart, Audit, Environment, Eviction, SelfReport, TierResult
 from pytest_researchenv.recording.activity import ActivityLine
 from pytest_researchenv.recording.journal import Line
 from pytest_researchenv.research.inspection import Inspection
@@ -30,6 +30,7 @@ SCHEMAS: Mapping[str, tuple[TypeAdapter[Any], str]] = {
     "attempt": (TypeAdapter(AttemptStart), "attempt-001/attempt.json"),
     "audit": (TypeAdapter(Audit), "attempt-001/integrity-001.json"),
     "environment": (TypeAdapter(Environment), "attempt-001/environment.json"),
+    "evicted": (TypeAdapter(Eviction), "attempt-001/evicted.json"),
     "export": (TypeAdapter(Contents), "researchenv-export.json of an export"),
     "imported": (TypeAdapter(Origin), "attempt-001/imported.json"),
     "journal": (TypeAdapter(Line), "one line of journal-*.jsonl"),

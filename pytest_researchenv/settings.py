@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pytest_researchenv.disk.keep import ALL, Keep
+from pytest_researchenv.disk.room import FLOOR_BYTES
 from pytest_researchenv.gateway.protocol import Reach
 from pytest_researchenv.rerun import NOTHING, Rerun
 from pytest_researchenv.sandbox.protocol import Limits
@@ -84,14 +86,16 @@ class Settings:
         agent_limits: resources of the agent's container.
         agent_gpus: how many devices an agent is given; None for all that the run may use.
         data: folder with data sets of research tasks; None where there is none.
-        inspector: agent whose model looks at how results of research came about; empty: none does.
         extension: what a run that is over goes on with; None: it does not go on.
         archiving: how the work at a research task is archived.
         stop_detached: whether an interrupt ends runs that go on by themselves, too.
+        inspector: agent whose model looks at how results of research came about; empty: none does.
         c0_max_missing: share of imports that may be missing, 0 to 1.
         cache: folder for pinned trees.
         session: id of this pytest session, the same on every worker.
         agents: what the chosen agents work with.
+        disk_floor_bytes: what is kept free on the engine's disk.
+        keep: which frozen images are kept once they were judged.
         rerun: which stored verdicts do not stand, although the run is continued.
     """
 
@@ -109,7 +113,9 @@ class Settings:
     rerun: Rerun = NOTHING
     agent_gpus: int | None = None
     data: Path | None = None
-    inspector: str = ""
     extension: Extension | None = None
     archiving: Archiving = field(default_factory=Archiving)
     stop_detached: bool = False
+    disk_floor_bytes: int = FLOOR_BYTES
+    keep: Keep = ALL
+    inspector: str = ""

@@ -7,6 +7,7 @@
     <results>/<run>/<agent>/<suite>/<repository>/attempt-001/
         attempt.json         which session began it
         environment.json     written once the environment is frozen
+        evicted.json         that its frozen image was removed, where it was
         error.txt            instead: what broke, when the infrastructure did
         report.json          the self-report, byte for byte
         prompt.md            what the agent was told, if it was told in words
@@ -50,6 +51,7 @@ from pytest_researchenv.model import (
     Audit,
     Environment,
     EnvironmentKey,
+    Eviction,
     Examination,
     SelfReport,
     Tier,
@@ -70,12 +72,14 @@ _T = TypeVar("_T")
 _V = TypeVar("_V")
 _START = TypeAdapter(AttemptStart)
 _ENVIRONMENT = TypeAdapter(Environment)
+_EVICTION = TypeAdapter(Eviction)
 _RESULT = TypeAdapter(TierResult)
 _AUDIT = TypeAdapter(Audit)
 _RESEARCH = TypeAdapter(ResearchResult)
 _INSPECTION = TypeAdapter(Inspection)
 _CHANGES = "changes.jsonl.gz"
 _ENVIRONMENT_FILE = "environment.json"
+_EVICTION_FILE = "evicted.json"
 
 
 def _nothing_secret() -> Redactor:
@@ -128,6 +132,26 @@ class Attempt:
     def environment(self) -> Environment | None:
         """The environment it left behind, or None when it is not finished or ended in an error."""
         return _load(self.folder / _ENVIRONMENT_FILE, _ENVIRONMENT)
+
+    @property
+    def evicted(self) -> bool:
+        """Whether its frozen image was removed on purpose."""
+        return (self.folder / _EVICTION_FILE).exists()
+
+    def eviction(self) -> Eviction | None:
+        """How its frozen image was removed on purpose; None where it was not."""
+        return _load(self.folder / _EVICTION_FILE, _EVICTION)
+
+    def save_eviction(self, eviction: Eviction) -> None:
+        """Record that its frozen image is about to be removed."""
+        write_whole(self.folder / _EVICTION_FILE, _EVICTION.dump_json(eviction, indent=2))
+
+    def forget_eviction(self) -> None:
+        """Take the record back: the image could not be removed, or is there again."""
+        try:
+            (self.folder / _EVICTION_FILE).unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreError(f"cannot remove {self.folder / _EVICTION_FILE}: {error}") from error
 
     def error(self) -> str:
         """What broke when the infrastructure did; empty when nothing has."""
@@ -196,13 +220,9 @@ class Attempt:
         paths = sorted(self.folder.glob(f"{Examination.INTEGRITY}-[0-9]*.json"), key=_number)
         return [_require(path, _AUDIT) for path in paths]
 
-    def judged(self, subject: Tier | Examination | str) -> list[TierResult] | list[ResearchResult]:
-        """Every result of a tier, of the audit, or of a sub-task, oldest first."""
-        if isinstance(subject, Tier):
-            return self.results(subject)
-        if isinstance(subject, Examination):
-            return [audit.result for audit in self.audits()]
-        return self.research(subject)
+    def judged(self, subject: Tier | Examination) -> list[TierResult]:
+        """Every result of a tier or of the audit, oldest first."""
+        return self.results(subject) if isinstance(subject, Tier) else [audit.result for audit in self.audits()]
 
     def research(self, subtask: str) -> list[ResearchResult]:
         """Every result of a sub-task, oldest first."""
@@ -295,14 +315,14 @@ class Store:
         numbers = [int(found[1]) for path in folder.glob("attempt-*") if (found := ATTEMPT.fullmatch(path.name))]
         return [self._attempt(agent, repository, number) for number in sorted(numbers)]
 
+    def attempt(self, agent: str, repository: str, number: int) -> Attempt:
+        """The attempt of a number, whether there is one or not."""
+        return self._attempt(agent, repository, number)
+
     def latest(self, agent: str, repository: str) -> Attempt | None:
         """The newest attempt."""
         attempts = self.attempts(agent, repository)
         return attempts[-1] if attempts else None
-
-    def attempt(self, agent: str, repository: str, number: int) -> Attempt:
-        """The attempt of a number, there or not."""
-        return self._attempt(agent, repository, number)
 
     def begin(self, agent: str, repository: str, session: str, *, trial: int = 1, goes_on: int = 0) -> Attempt:
         """Make the folder of the next attempt. Call it under the trial's `lock`.

@@ -1,9 +1,7 @@
-"""pytest-xdist wiring: one session id for all workers, and a repository's tiers kept together."""
+"""pytest-xdist wiring: one session id for all workers, and tests dealt out by environment."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
 from typing import TYPE_CHECKING, final
 
 import pytest
@@ -23,9 +21,6 @@ __all__ = ["XdistHooks", "note_distribution", "session_of_worker", "stop_with_us
 _SESSION_KEY = "researchenv_session"
 _PROBLEM_KEY = "researchenv_usage_error"
 
-#: Tests that a worker must have to begin with the first of them.
-_AT_LEAST = 2
-
 #: Whether the user left it open how tests are distributed.
 _UNDECIDED = pytest.StashKey[bool]()
 
@@ -41,42 +36,16 @@ class XdistHooks:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Producer) -> Scheduling | None:
-        """Keep the tiers of one environment on one worker, unless the user chose how tests are distributed.
+        """Deal tests out by the environments that they judge, unless the user chose how they are distributed.
 
-        Otherwise workers wait for one another's environment instead of building the next.
+        Otherwise workers wait for one another's environment instead of building the next. Sessions without an agent are
+        none of ours.
         """
-        if not config.stash.get(_UNDECIDED, False):
+        undecided = config.stash.get(_UNDECIDED, False) and config.getoption("dist") == "load"
+        if not undecided or not chosen_agents(config):
             return None
         # Only sessions with workers have xdist loaded.
-        from xdist.scheduler import LoadScopeScheduling  # noqa: PLC0415
-
-        prefixes = tuple(f"{agent}-" for agent in chosen_agents(config))
-
-        @cache
-        def is_research(file: str) -> bool:
-            return any((config.rootpath / file).parent.glob("*/task.toml"))
-
-        class EnvironmentScheduling(LoadScopeScheduling):  # type: ignore[misc] # xdist ships no types
-            # xdist's own grouping by mark sets `_nodeid`, which pytest 9.2 no longer reads (tried with xdist 3.8).
-            def _split_scope(self, nodeid: str) -> str:
-                return environment_of(nodeid, prefixes, is_research=is_research)
-
-            # A worker holds its last test back until it is given another or told to end. A new one, in the place of one
-            # that died, would be given a single unit, and wait for ever (tried with xdist 3.8).
-            def _reschedule(self, node: WorkerController) -> None:
-                super()._reschedule(node)
-                while self.workqueue and self._pending_of(self.assigned_work[node]) < _AT_LEAST:
-                    self._assign_work_unit(node)
-                if not self.workqueue:
-                    node.shutdown()
-
-            # xdist would run what was running when a worker died again, and with it pay for an agent again.
-            def remove_node(self, node: WorkerController) -> str | None:
-                crashed: str | None = super().remove_node(node)
-                for unit in self.workqueue.values():
-                    if crashed in unit:
-                        unit[crashed] = True
-                return crashed
+        from pytest_researchenv.xdist_scheduling import EnvironmentScheduling  # noqa: PLC0415
 
         return EnvironmentScheduling(config, log)
 
@@ -87,33 +56,15 @@ class XdistHooks:
             raise pytest.UsageError(problem)
 
 
-def environment_of(
-    nodeid: str, prefixes: tuple[str, ...], *, is_research: Callable[[str], bool] = lambda _: False
-) -> str:
-    """Return what stands for a test's environment in its id; the id itself where the test is none of ours.
-
-    Args:
-        nodeid: the test's id, such as `suites/quickstart/test_pyramid.py::test_c1_cpu_execution[oracle-kvpress]`.
-        prefixes: beginnings of our parameters: agents' names, each with a hyphen.
-        is_research: says of a test's file whether it is of a suite of research tasks, all of whose sub-tasks are worked
-            at in one environment.
-    """
-    file, _, test = nodeid.partition("::")
-    parameter = test.partition("[")[2].removesuffix("]")
-    # The longest: an agent's name may be the beginning of another's.
-    prefix = max((one for one in prefixes if parameter.startswith(one)), key=len, default="")
-    if not prefix:
-        return nodeid
-    if is_research(file):
-        # Neither a task's name nor a sub-task's has a hyphen in ids.
-        task, _, rest = parameter.removeprefix(prefix).partition("-")
-        parameter = "-".join((f"{prefix}{task}", *rest.split("-")[1:]))
-    return f"{file}[{parameter}]"
-
-
 def note_distribution(config: pytest.Config) -> None:
     """Remember whether the user chose how tests are distributed. Call it before xdist sets its default."""
-    config.stash[_UNDECIDED] = config.getoption("dist", "no") == "no"
+    chosen = config.getoption("dist", "no") != "no" or config.getoption("distload", default=False)
+    config.stash[_UNDECIDED] = not chosen
+    # xdist starts the workers of `--tx` only where `--dist` is given, too, and forgets them in silence otherwise.
+    lonely = config.getoption("tx", default=None) and config.getoption("numprocesses") is None
+    # Workers have their controller's command line.
+    if lonely and not chosen and not hasattr(config, "workerinput") and chosen_agents(config):
+        config.option.dist = "load"
 
 
 def session_of_worker(config: pytest.Config) -> str | None:

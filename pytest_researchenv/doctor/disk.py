@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_researchenv.disk.room import Room, room_of
 from pytest_researchenv.doctor.engine import LookedAt
 from pytest_researchenv.doctor.values import Finding, State, gib
-from pytest_researchenv.sandbox.protocol import ContainerSpec, Limits
+from pytest_researchenv.sandbox.diskroom import room_in_container
+from pytest_researchenv.sandbox.protocol import Limits
 
 
 __all__ = ["Room", "engine_disk", "folder_finding", "room_finding", "room_of"]
@@ -19,33 +20,6 @@ _ENGINE_DISK = "disk of the engine"
 _GIB = 1024**3
 #: Fewer files than one attempt leaves in the engine's store.
 _FEW_FILES = 10_000
-_PATIENCE_S = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class Room:
-    """What a file system has left.
-
-    Attributes:
-        free: bytes that we may still write.
-        total: bytes in all.
-        files: how many more files it can hold; None where it has no such limit.
-    """
-
-    free: int
-    total: int
-    files: int | None = None
-
-
-def room_of(folder: Path) -> Room:
-    """Ask the file system that a folder is on.
-
-    Raises:
-        OSError: it cannot be asked.
-    """
-    told = os.statvfs(folder)
-    files = told.f_favail if told.f_files else None
-    return Room(told.f_bavail * told.f_frsize, told.f_blocks * told.f_frsize, files)
 
 
 def room_finding(name: str, where: str, room: Room, *, needed: int, wanted: int, fix: str) -> Finding:
@@ -82,7 +56,7 @@ def engine_disk(engine: LookedAt) -> tuple[Finding, ...]:
         room = None
     image = engine.base_image()
     if room is None and image:
-        room = _room_in_container(engine, image)
+        room = room_in_container(engine.sandbox, image)
     if room is None:
         return (
             Finding(
@@ -98,19 +72,6 @@ def engine_disk(engine: LookedAt) -> tuple[Finding, ...]:
         "move the engine's store to a larger disk (`data-root` in its daemon.json)"
     )
     return (room_finding(_ENGINE_DISK, where, room, needed=5 * _GIB, wanted=most, fix=fix),)
-
-
-def _room_in_container(engine: LookedAt, image: str) -> Room | None:
-    if engine.sandbox is None:
-        return None
-    with engine.sandbox.opened(ContainerSpec(image)) as container:
-        container.start()
-        answer = container.exec(("stat", "--file-system", "--format=%S %a %b", "/"), timeout_s=_PATIENCE_S)
-    numbers = answer.output.text().split()
-    if not answer.ok or len(numbers) != 3 or not all(map(str.isdecimal, numbers)):  # noqa: PLR2004 - as in the format
-        return None
-    block, free, total = map(int, numbers)
-    return Room(block * free, block * total)
 
 
 def folder_finding(name: str, folder: Path, *, needed: int, wanted: int, option: str) -> tuple[Finding, ...]:

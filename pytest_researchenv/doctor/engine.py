@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -12,6 +11,7 @@ from pytest_researchenv.doctor.values import Finding, State
 from pytest_researchenv.sandbox._engine import engine_version
 from pytest_researchenv.sandbox._stream import engine_call
 from pytest_researchenv.sandbox.daemon import Address, find
+from pytest_researchenv.sandbox.diskroom import is_here, root_of
 from pytest_researchenv.sandbox.docker import DockerSandbox
 from pytest_researchenv.sandbox.labels import KIND, Owner
 
@@ -62,12 +62,12 @@ class LookedAt:
     def here(self) -> bool:
         """Whether its host is this machine, so that its folders are those of this machine."""
         local = self._address is not None and self._address.url.startswith("unix://")
-        return local and self.info.get("Name") == socket.gethostname()
+        return is_here(self.info, local=local)
 
     @property
     def root(self) -> Path:
         """Where it stores, on its host."""
-        return Path(str(self.info.get("DockerRootDir") or "/var/lib/docker"))
+        return root_of(self.info)
 
     @property
     def sandbox(self) -> DockerSandbox | None:

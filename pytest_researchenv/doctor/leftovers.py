@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytest_researchenv.doctor.engine import LookedAt
-from pytest_researchenv.doctor.values import Finding, State
+from pytest_researchenv.doctor.values import Finding, State, gib
 from pytest_researchenv.sandbox.labels import Owner
 from pytest_researchenv.sandbox.reaper import Left, left
 
@@ -33,7 +33,8 @@ def left_findings(found: Left) -> tuple[Finding, ...]:
         Finding(
             _KEPT,
             State.OK,
-            f"{found.kept_images} images, {found.kept_volumes} volumes of this host"
+            f"{found.kept_images} images, {found.kept_volumes} volumes of this host; environments add "
+            f"{gib(found.kept_bytes)} to their base images"
             + ("; `researchenv reap --all` removes them" if found.kept_images or found.kept_volumes else ""),
         ),
     )

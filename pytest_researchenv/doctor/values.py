@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from pytest_researchenv.disk.room import gib
+
 
 __all__ = ["Asked", "Check", "Finding", "State", "gib"]
 
@@ -81,8 +83,3 @@ class Asked:
     image: str = ""
     folder: Path = field(default_factory=Path.cwd)
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-
-
-def gib(size: int) -> str:
-    """A size for people."""
-    return f"{size / 1024**3:.1f} GiB"

@@ -6,6 +6,7 @@ import ast
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import final
 
 from pytest_researchenv._parsing import parsed, written
 from pytest_researchenv.integrity.frameworks import Frameworks
@@ -25,7 +26,22 @@ EMPTY = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 SPARE = frozenset({"benchmarks", "examples", "test", "testing", "tests"})
 #: What parsers (PLY) write beside themselves when they are used, and what such a table may call.
 _TABLE = re.compile(r".*/_?(?:lex|yacc|parse)tab\.py", re.DOTALL)
-_CALLED = frozenset({"zip", "_lr_action_items.items", "_lr_goto_items.items"})
+_CALLED = frozenset({"set", "zip", "_lr_action_items.items", "_lr_goto_items.items"})
+_OF_TABLE = (
+    *(
+        ast.Module,
+        ast.Expr,
+        ast.Constant,
+        ast.Name,
+        ast.expr_context,
+        ast.Assign,
+        ast.Delete,
+        ast.For,
+        ast.If,
+        ast.Pass,
+    ),
+    *(ast.Compare, ast.cmpop, ast.UnaryOp, ast.unaryop, ast.Subscript, ast.Dict, ast.List, ast.Set, ast.Tuple),
+)
 #: What is compiled when it is used first, from sources that lie beside it or in a folder for that.
 _COMPILED = re.compile(r".*/_?generated/[^/]*", re.DOTALL)
 _SOURCES = (".c", ".cc", ".cpp", ".cu", ".cxx", ".f", ".f90", ".pyx")
@@ -57,9 +73,10 @@ def change_findings(
     Raises:
         SandboxError: the engine refuses to read.
     """
+    known = _Digests(installed, frameworks)
     for one in installed.distributions:
         sign = sign_of(one, frameworks)
-        differing = sorted(_differing(one, installed, frameworks, prefix))
+        differing = sorted(_differing(one, installed, frameworks, prefix, known))
         if differing:
             yield one, Finding(sign, str(one), "the files that were installed", listed("other files", differing))
         if sign is Sign.FRAMEWORK and (missing := sorted(_missing(one, installed))):
@@ -89,13 +106,37 @@ def listed(what: str, paths: list[str]) -> str:
 # --- what differs -----------------------------------------------------------------------------------------
 
 
-def _differing(one: Distribution, installed: Installed, frameworks: Frameworks, prefix: str) -> Iterator[str]:
+@final
+class _Digests:
+    """What distributions say of files; worked out once for each, since any number of them may list the same."""
+
+    def __init__(self, installed: Installed, frameworks: Frameworks) -> None:
+        self._installed = installed
+        self._frameworks = frameworks
+        self._families: dict[Distribution, bool] = {}
+        self._known: dict[tuple[str, bool], frozenset[str]] = {}
+
+    def of(self, path: str, *, family: bool) -> frozenset[str]:
+        """The digests that distributions list a file with; of a framework's, what its family says."""
+        if (path, family) not in self._known:
+            owners = (one for one in self._installed.owners(path) if not family or self._is_family(one))
+            self._known[path, family] = frozenset(one.files[path] for one in owners) - {""}
+        return self._known[path, family]
+
+    def _is_family(self, one: Distribution) -> bool:
+        if one not in self._families:
+            self._families[one] = self._frameworks.have(one)
+        return self._families[one]
+
+
+def _differing(
+    one: Distribution, installed: Installed, frameworks: Frameworks, prefix: str, known: _Digests
+) -> Iterator[str]:
     family = frameworks.have(one)
     for path, digest in one.files.items():
         if not _is_looked_at(one, path, installed, family=family):
             continue
-        owners = [owner for owner in installed.owners(path) if not family or frameworks.have(owner)]
-        allowed = {owner.files[path] for owner in owners} - {""}
+        allowed = known.of(path, family=family)
         if not allowed:
             # An installer keeps the rows of a wheel's own RECORD, and a badly made one lacks some; no framework's does.
             if digest == "" and family and one.style is Style.WHEEL and is_module(path) and installed.at(path):
@@ -244,11 +285,18 @@ def _matters(path: str, installed: Installed) -> bool:
 def _is_table(entry: Entry | None) -> bool:
     """Whether a source holds data, and does nothing but to sort it."""
     tree = parsed((entry.content if entry else None) or b"import")
-    return tree is not None and not any(
-        (isinstance(node, ast.Call) and written(node.func) not in _CALLED)
-        or isinstance(node, ast.Import | ast.ImportFrom | ast.ClassDef | ast.FunctionDef | ast.Lambda)
-        for node in ast.walk(tree)
-    )
+    return tree is not None and all(map(_is_of_table, ast.walk(tree)))
+
+
+def _is_of_table(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call):
+        return written(node.func) in _CALLED and not node.keywords
+    if isinstance(node, ast.Attribute):
+        return written(node) in _CALLED
+    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+        # What is called must be what it is called.
+        return node.id.startswith("_") and not node.id.startswith("__")
+    return isinstance(node, _OF_TABLE)
 
 
 # --- bytecode ---------------------------------------------------------------------------------------------

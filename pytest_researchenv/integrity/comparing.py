@@ -5,17 +5,19 @@ from __future__ import annotations
 import ast
 import posixpath
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias, final
 
 from pytest_researchenv._parsing import parsed, written
 from pytest_researchenv.integrity.changes import EMPTY, SPARE, listed
-from pytest_researchenv.integrity.installed import Distribution, Installed, Style, is_code, is_program
+from pytest_researchenv.integrity.installed import Distribution, Installed, Style, is_code, is_module, is_program
+from pytest_researchenv.integrity.ownsources import OwnSources, by_name, ends
 from pytest_researchenv.integrity.protocol import Entry
 from pytest_researchenv.integrity.published import Unknown
 from pytest_researchenv.integrity.witness import Published
+from pytest_researchenv.probes.protocol import Tree
 
 
 __all__ = ["Comparison", "Difference"]
@@ -27,14 +29,15 @@ _LEAST_PART = 1 / 3
 
 #: Bytes of a source file, in the mean of some hundred libraries.
 _MEAN_BYTES = 8 * 1024
-#: Where setuptools lays links to the modules of a project that is installed editable in its strict mode.
-_LINKS = re.compile(r"build/__editable__\.[^/]+/")
 #: Names of sources that builds write, and the largest of those that only say something of a build.
 _SAYING = re.compile(r"_*(?:git_?|build_?)?(?:version|build|config|info|about|meta|commit|revision)(?:_?info)?_*\.py")
 _SAYING_BYTES = 16 * 1024
 #: What a source that a build step wrote may use: those of setuptools-scm and versioneer do.
 _USED = frozenset({"__future__", "json", "typing"})
 _READ = re.compile(r"json\.loads|typing\.[A-Z]\w*")
+
+#: Where a wheel has what is installed elsewhere.
+_DATA = re.compile(r"[^/]+-[^/]+\.data/.*", re.DOTALL)
 
 _Hashes: TypeAlias = Mapping[str, str]
 
@@ -63,7 +66,8 @@ class Comparison:
         installed: what is installed.
         published: what is known.
         strict: whether it must be the published one wherever it says that it came from.
-        tracked: the repository's tracked files.
+        tree: the repository's pinned tree.
+        builds: whether the repository has anything that is compiled.
         bundled: what a wheel of the same name and version holds that the system brings along: path → SHA-256.
         vendored: what such a wheel of the repository's holds; nobody else is asked then.
     """
@@ -75,7 +79,8 @@ class Comparison:
         published: Published,
         *,
         strict: bool,
-        tracked: Collection[str],
+        tree: Tree,
+        builds: bool,
         bundled: Mapping[str, str],
         vendored: Mapping[str, str],
     ) -> None:
@@ -83,7 +88,8 @@ class Comparison:
         self._installed = installed
         self._published = published
         self._strict = strict
-        self._tracked = tracked
+        self._own = OwnSources(tree)
+        self._builds = builds
         self._bundled = bundled
         self._vendored = vendored
         #: What was not compared, though nothing differs; known after `result`.
@@ -92,7 +98,12 @@ class Comparison:
     def result(self) -> Difference | Unknown | None:
         """How it differs; None when it does not."""
         if self.is_tracked() and not self._strict and not self._vendored:
-            return None
+            unlike = self._unlike_tracked()
+            return self._edited(unlike) if unlike else None
+        return self._compared()
+
+    def _compared(self) -> Difference | Unknown | None:
+        """How it differs from the published one."""
         answers: list[Unknown] = []
         for ask in (self._wheel, self._near, self._sources):
             found = ask()
@@ -105,14 +116,38 @@ class Comparison:
 
     def is_tracked(self) -> bool:
         """Whether it was built from the repository's own sources: of all its modules a good part is tracked."""
-        tails = _by_name(self._tracked)
         found: dict[str, list[bool]] = {}
         for name in self._code:
             if name.endswith(".py"):
-                own = _LINKS.sub("", name)
-                there = any(_ends(path, own) for path in tails.get(posixpath.basename(name), ()))
-                found.setdefault(name.partition("/")[0], []).append(there)
-        return bool(found) and all(sum(there) >= len(there) * _LEAST_PART for there in found.values())
+                found.setdefault(name.partition("/")[0], []).append(bool(self._own.like(name)))
+        if not found or not all(sum(there) >= len(there) * _LEAST_PART for there in found.values()):
+            return False
+        # What has no source at all is its own only where the repository compiles something.
+        return self._builds or all(name.partition("/")[0] in found for name in self._code if is_module(name))
+
+    def _unlike_tracked(self) -> list[str]:
+        """Sources that have a tracked file's place and another content; of what was laid open in place, none."""
+        if self._one.direct is not None and (self._one.direct.editable or not self._one.direct.folder):
+            return []
+        found = []
+        for name in (one for one in sorted(self._code) if one.endswith(".py")):
+            entry = self._at(name)
+            if entry is None or not entry.sha256 or self._own.has(name, entry.sha256) is not False:
+                continue
+            source = self._installed.content(self._code[name])
+            content = (source.content if source else None) or b""
+            if not self._own.differs_in_version(name, content) and not self._only_says(name):
+                found.append(name)
+        return found
+
+    def _edited(self, names: list[str]) -> Difference | Unknown | None:
+        """What is to be said of one that has other sources than the repository, unless it is published."""
+        said = self._compared()
+        words = listed("files that differ from the repository's own", names)
+        if said is None or isinstance(said, Difference):
+            return said and Difference(words)
+        offered = self._published.offered(self._one.name, self._one.version)
+        return Difference(words) if offered is False else Unknown(f"{self._one} has {words}, and may be published")
 
     def size(self) -> int:
         """Bytes of its code; of what is in no site folder, as many as its files have in the mean."""
@@ -158,7 +193,7 @@ class Comparison:
         pure = all(tag.endswith("-any") for tag in one.tags)
         rebuilt = pure and one.files.get(f"{one.site}/{about}") != known.get(about)
         runs = (name for name in sorted(known) if is_code(name) or is_program(name))
-        other = [name for name in runs if self._differs(name, known[name])]
+        other = [name for name in runs if not _DATA.fullmatch(name) and self._differs(name, known[name])]
         other = [name for name in other if name not in other[:_ASKED] or not self._is_held(name)]
         # Its libraries look for others beside themselves first, so that one more may be taken for the system's.
         more = [name for name in sorted(self._code) if name not in known]
@@ -181,7 +216,7 @@ class Comparison:
         known = self._published.of(one.name, public, one.tags)
         if isinstance(known, Unknown):
             return known
-        sources = {name: digest for name, digest in known.items() if name.endswith(".py")}
+        sources = {name: digest for name, digest in known.items() if name.endswith(".py") and not _DATA.fullmatch(name)}
         other = [name for name in sorted(sources) if self._differs(name, sources[name]) and not self._only_says(name)]
         more = [name for name in sorted(self._code) if name.endswith(".py") and name not in known]
         return self._difference(sources, other, [name for name in more if not self._only_says(name)])
@@ -190,7 +225,9 @@ class Comparison:
         """What is to be said of files that differ, and of those that are not published."""
         if not other and not more:
             return None
-        due = [name for name in known if is_code(name) and ".data/" not in name and SPARE.isdisjoint(name.split("/"))]
+        due = [
+            name for name in known if is_code(name) and not _DATA.fullmatch(name) and SPARE.isdisjoint(name.split("/"))
+        ]
         there = sum(self._at(name) is not None for name in due)
         if len(due) > 1 and there <= len(due) * _LEAST_PART:
             return Difference(f"only {there} of its {len(due)} files are there", hollow=True)
@@ -241,8 +278,6 @@ class Comparison:
         return self._installed.at(self._code.get(name, f"{self._one.site}/{name}"))
 
     def _differs(self, name: str, digest: str) -> bool:
-        if ".data/" in name:
-            return False
         entry = self._at(name)
         if entry is None:
             return self._strict and digest != EMPTY and SPARE.isdisjoint(name.split("/"))
@@ -269,10 +304,10 @@ class Comparison:
         known = self._published.sources_of(self._one.name, self._one.version)
         if isinstance(known, Unknown):
             return list(names) if unknown else []
-        tails = _by_name(known)
+        tails = by_name(known)
         unlike = []
         for name in names:
-            found = [known[path] for path in tails.get(posixpath.basename(name), ()) if _ends(path, name)]
+            found = [known[path] for path in tails.get(posixpath.basename(name), ()) if ends(path, name)]
             entry = self._at(name)
             found += [self._bundled[name]] if name in self._bundled else []
             if entry is not None and (entry.sha256 not in ("", *found) if found else unknown):
@@ -303,18 +338,6 @@ def _is_harmless(node: ast.AST) -> bool:
     return not isinstance(node, ast.ClassDef | ast.AsyncFunctionDef | ast.Lambda | ast.Global | ast.Delete) and not (
         isinstance(node, ast.FunctionDef) and bool(node.decorator_list)
     )
-
-
-def _by_name(paths: Iterable[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for path in paths:
-        found.setdefault(posixpath.basename(path), []).append(path)
-    return found
-
-
-def _ends(path: str, name: str) -> bool:
-    """Whether a path in sources may be that of an installed file."""
-    return f"/{path}".endswith(f"/{name}")
 
 
 def _top(path: str, below: str) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from pytest_researchenv.integrity.blanking import place_of
 from pytest_researchenv.integrity.fleeting import is_fleeting
 from pytest_researchenv.integrity.layout import Layout, layout_of
+from pytest_researchenv.integrity.opensslconf import strange_line
 from pytest_researchenv.integrity.packages import Packages, Standing
 from pytest_researchenv.integrity.protocol import Entry, Kind, Signs, Snapshot, is_in_base
 from pytest_researchenv.model import Finding, Sign
@@ -20,8 +20,6 @@ __all__ = ["configuration"]
 #: Where OpenSSL is configured: Debian's, what was built from sources, and Red Hat's; in a prefix, conda's.
 _FOLDERS = ("/usr/lib/ssl", "/etc/ssl", "/usr/local/ssl", "/etc/pki/tls")
 _FILE = "openssl.cnf"
-#: What has it load a library: of a provider, and of an engine; or read more of such files.
-_LOADING = re.compile(r"^[ \t]*(?:[\w.-]+::)?(module|dynamic_path|SO_PATH|\.include)\b[ \t]*=?(.*)$", re.MULTILINE)
 
 
 def configuration(task: ProbeTask, snapshot: Snapshot) -> Signs:
@@ -59,10 +57,10 @@ def _doubt(task: ProbeTask, snapshot: Snapshot, path: str, entry: Entry) -> str:
         return ""
     if entry.content is None:
         return "more bytes than a configuration has"
-    for key, text in _LOADING.findall(entry.text):
-        value = text.strip(" \t")
-        library = snapshot.resolved(value) if value.startswith("/") else ""
-        judged = next(Packages(task, snapshot).judged([library]), None) if library else None
-        if judged is None or judged.standing is not Standing.GENUINE:
-            return f"{key} = {value}"
-    return ""
+
+    def is_genuine(library: str) -> bool:
+        real = snapshot.resolved(library)
+        judged = next(Packages(task, snapshot).judged([real]), None) if real else None
+        return judged is not None and judged.standing is Standing.GENUINE
+
+    return strange_line(entry.text, is_genuine)

@@ -83,9 +83,12 @@ def _files(snapshot: Snapshot, top: str, folder: str, name: str) -> Iterator[Cus
         rf"{name}(?:\.pyc|\.so|\.abi3t?\.so|\.cpython-\d+\w*-[\w-]+\.so)|__pycache__/{name}\.cpython-\d+t?(?:\.opt-\w+)?\.pyc"
     )
     source = f"{top}/{name}.py"
-    found = {source}
+    touched = snapshot.touched(top)
+    # In a folder of the agent's there is what the record has, which may have another name for what is no ASCII; in one
+    # of the base image's a link may lead to what was changed.
+    found = {source} if source in touched or not top.isascii() or snapshot.base(top) is not None else set()
     package = f"{top}/{name}"
-    for path in snapshot.touched(top):
+    for path in touched:
         below = path.removeprefix(f"{top}/")
         if module.fullmatch(below):
             found.add(path)

@@ -58,7 +58,9 @@ def distributions(task: ProbeTask, snapshot: Snapshot, published: Published = _N
         installed=installed,
         untracked=untracked,
     )
-    origins = Origins(task, snapshot, installed=installed, frameworks=frameworks, published=published)
+    origins = Origins(
+        task, snapshot, installed=installed, frameworks=frameworks, published=published, builds=untracked.builds
+    )
     looked = (
         stubs,
         _changes(layout, installed, frameworks, found),

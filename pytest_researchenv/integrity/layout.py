@@ -31,8 +31,9 @@ __all__ = ["Layout", "Manager", "NoLayout", "Pth", "layout_of"]
 
 #: Most `.pth` files that are read, and path lines that are looked at in one; environments have some ten of each.
 _MOST_PTHS, _MOST_LINES = 500, 200
-#: Path lines of all of them together; each costs some twenty milliseconds.
-_MOST_LOOKS = 2000
+#: Path lines of all of them together; each costs some twenty milliseconds here, and some more wherever modules of a
+#: name are looked for: 2000 took the audit of one environment more than ten minutes on a busy host.
+_MOST_LOOKS = 600
 
 #: Levels of folders above an interpreter's that are searched for its standard library.
 _MOST_LEVELS = 40
@@ -233,7 +234,7 @@ class _Search:
             pths=tuple(self._pths(sites)),
             config="" if settings is None else config,
             user=user,
-            overrides=tuple(self._overrides(start, config)),
+            overrides=(*self._overrides(start, config), *self._platform(start, base)),
             problems=tuple(dict.fromkeys(self._problems)),
         )
 
@@ -259,6 +260,18 @@ class _Search:
         if len(above) > _MOST_LEVELS:
             self._problems.append(f"{printable(start)} is more than {_MOST_LEVELS} folders deep")
         return next((prefix for prefix in _PREFIXES if self._is(f"{prefix}/{sources[0]}", Kind.FILE)), "")
+
+    def _platform(self, start: str, base: str) -> Iterator[str]:
+        """A folder for compiled modules that Python finds elsewhere than its sources: it searches for both apart.
+
+        What is above the folder becomes `sys.exec_prefix`, which has site folders of its own.
+        """
+        name = f"lib/python{self._suffix}/lib-dynload"
+        above = list(PurePosixPath("/", start).parents)[:-1] if readable(f"/{start}") else []
+        places = (posixpath.join(folder, name) for folder in (start, *map(str, above[:_MOST_LEVELS])))
+        found = next((path for path in places if self._is(path, Kind.FOLDER)), "")
+        if found and found != f"{base}/{name}":
+            yield found
 
     def _overrides(self, start: str, config: str) -> Iterator[str]:
         beside = dict.fromkeys((posixpath.dirname(self._python), posixpath.dirname(self._binary), start))

@@ -75,16 +75,25 @@ class Origins:
         installed: what is installed.
         frameworks: those that the repository is judged by.
         published: what is known of published distributions.
+        builds: whether the repository has anything that is compiled.
     """
 
     def __init__(
-        self, task: ProbeTask, snapshot: Snapshot, *, installed: Installed, frameworks: Frameworks, published: Published
+        self,
+        task: ProbeTask,
+        snapshot: Snapshot,
+        *,
+        installed: Installed,
+        frameworks: Frameworks,
+        published: Published,
+        builds: bool,
     ) -> None:
         self._task = task
         self._snapshot = snapshot
         self._installed = installed
         self._frameworks = frameworks
         self._published = published
+        self._builds = builds
         self._comparisons: dict[Distribution, Comparison] = {}
         self._workdir = snapshot.resolved(task.environment.workdir) or task.environment.workdir
 
@@ -214,7 +223,8 @@ class Origins:
                 self._installed,
                 self._published,
                 strict=self._frameworks.have(one),
-                tracked=self._task.tree.files,
+                tree=self._task.tree,
+                builds=self._builds,
                 bundled=self._bundled(one),
                 vendored=self._vendored(one),
             )

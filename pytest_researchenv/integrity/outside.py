@@ -29,8 +29,9 @@ _CODE = re.compile(
     r"|\.(?:zip|tar|tgz|whl|gz|bz2|xz|zst|7z|egg|crate|conda|deb|rpm|run|sh)(?:$|[?#])",
     re.IGNORECASE,
 )
-#: The proxy writes down no more than 50,000: of a record that long, nothing can be said of what is not in it.
-_MOST = 40_000
+#: The proxy writes down 50,000 requests, and then each host once that it had something from, up to 10,000. From some
+#: request on only hosts are known, and of a record that is longer nothing can be said of what is not in it.
+_FULL, _MOST = 40_000, 55_000
 
 
 def requested(records: Path | None, remarks: list[str]) -> Iterator[Mapping[str, Any]]:
@@ -70,14 +71,14 @@ def asked_for(task: ProbeTask, host: str) -> bool | None:
     """
     host = host.lower().rstrip(".")
     passed, complete = _passed(task)
-    found = any(_host(said) == host or _host(said).endswith(f".{host}") for said in passed)
+    found = any(_host(said) == host or _host(said).endswith(f".{host}") for said, _ in passed)
     return True if found else False if complete else None
 
 
 def fetched_code(task: ProbeTask) -> bool | None:
     """Whether an agent got a clone or an archive from anywhere but a package index; None where nobody wrote it down."""
     passed, complete = _passed(task)
-    like = [_host(said) for said in passed if _CODE.search(str(said["path"]))]
+    like = [_host(said) for said, whole in passed if not whole or _CODE.search(str(said["path"]))]
     if like:
         indexes = {*_INDEXES, *(urlsplit(url).hostname for url in configured_index().urls)}
         if any(host not in indexes for host in like):
@@ -85,8 +86,11 @@ def fetched_code(task: ProbeTask) -> bool | None:
     return False if complete else None
 
 
-def _passed(task: ProbeTask) -> tuple[list[Mapping[str, Any]], bool]:
-    """The requests that an agent got an answer to, and whether they are all that it made."""
+def _passed(task: ProbeTask) -> tuple[list[tuple[Mapping[str, Any], bool]], bool]:
+    """The requests that an agent got an answer to, and whether they name every host that it got something from.
+
+    Of each, whether all of its time are on record, too, or only those to further hosts.
+    """
     reach = task.environment.inputs.get("network", "").partition(" ")[0]
     if reach == Reach.NONE:
         return [], True
@@ -95,7 +99,7 @@ def _passed(task: ProbeTask) -> tuple[list[Mapping[str, Any]], bool]:
     unread: list[str] = []
     every = list(requested(task.records, unread))
     complete = not unread and len(every) <= _MOST and log_place(task.records / REQUESTS).exists()
-    return [said for said in every if said["allowed"]], complete
+    return [(said, number < _FULL) for number, said in enumerate(every) if said["allowed"]], complete
 
 
 def _host(said: Mapping[str, Any]) -> str:

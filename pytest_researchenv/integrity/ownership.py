@@ -88,15 +88,28 @@ class Modules:
         self._stdlib = standard_library(layout.version)
 
     def find(self, name: str) -> Place | None:
-        """Where a top-level module would be found, the repository's own folders apart; None when it is not seen."""
+        """Where a top-level module would be found, the repository's own folders apart; None when it is not seen.
+
+        Of a namespace package, which is all folders of its name together, it is one that nobody has if there is one.
+        """
+        parts: list[Place] = []
         for folder in self._path:
             if folder in self._standard and name in self._stdlib:
                 return Place(name, folder, Form.STANDARD)
-            for place in self._in(folder).get(name, ()):
-                there = self._behind(place) if place.form is Form.LINK else place
-                if there is not None:
-                    return there
-        return self._edited(name)
+            there = self._there(folder, name)
+            if there is not None and there.form is not Form.NAMESPACE:
+                # It goes before all folders without an `__init__`, wherever they are.
+                return there
+            parts += [there] if there is not None else []
+        if len(parts) > 1:
+            return next((part for part in parts[:_MOST_LOOKS] if self.owned(name, part).stranger), parts[0])
+        return parts[0] if parts else self._edited(name)
+
+    def _there(self, folder: str, name: str) -> Place | None:
+        """What an import of a name leads to in one folder."""
+        places = self._in(folder).get(name, ())
+        found = (self._behind(place) if place.form is Form.LINK else place for place in places)
+        return next((place for place in found if place is not None), None)
 
     def in_sites(self) -> frozenset[str]:
         """The names of all top-level modules of the site folders."""
@@ -316,7 +329,7 @@ def _is_inner(name: str) -> bool:
 
 def _vouches(one: Distribution, path: str) -> bool:
     """Whether a distribution that lists a file says what is in it, or says so of no file."""
-    return one.style is not Style.WHEEL or bool(one.files[path]) or not any(one.files.values())
+    return one.style is not Style.WHEEL or bool(one.files[path]) or not one.has_digests
 
 
 def _is_of_another(path: str) -> bool:

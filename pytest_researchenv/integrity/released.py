@@ -127,12 +127,17 @@ def _is_settings(entry: Entry) -> bool:
     """Whether a source assigns texts and numbers, and does nothing but to find out where it is."""
     tree = parsed(entry.content or b"import")
     return tree is not None and all(
-        isinstance(node, _PLAIN)
+        # What is called must be what it is called.
+        (isinstance(node, _PLAIN) and not (isinstance(node, ast.Name) and _is_other(node)))
         or (isinstance(node, ast.ImportFrom) and node.module == "pathlib")
         or (isinstance(node, ast.Call) and written(node.func).rpartition(".")[2] in ("str", "Path", "resolve"))
         or (isinstance(node, ast.Attribute) and node.attr in ("resolve", "parent"))
         for node in ast.walk(tree)
     )
+
+
+def _is_other(name: ast.Name) -> bool:
+    return name.id in ("str", "Path", "resolve") and not isinstance(name.ctx, ast.Load)
 
 
 def _suspicion(file: Entry, released: str) -> str:

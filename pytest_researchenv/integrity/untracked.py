@@ -227,8 +227,12 @@ class Untracked:
         target = self._snapshot.resolved(entry.path)
         if not target:
             return is_fleeting(self._snapshot, entry.path)
-        inside = target == self.workdir or target.startswith(f"{self.workdir}/")
-        return not inside and self._snapshot.entry(f"{target}/__init__.py") is not None
+        if target == self.workdir or target.startswith(f"{self.workdir}/"):
+            return False
+        if self._snapshot.entry(f"{target}/__init__.py") is not None:
+            return True
+        # Bytecode and what is compiled make a package as well, and without any of them a folder with modules is one.
+        return any(kind != "D" and is_module(below) for below, kind in self._snapshot.touched(target).items())
 
 
 def _places(path: PurePosixPath) -> Iterator[tuple[tuple[str, str], Offer]]:

@@ -6,6 +6,7 @@ Importing this module imports nothing heavy.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.hardware import Device
 
 
-__all__ = ["AUTO", "FOLDER", "PATIENCE_S", "GpuChoice", "SharingSettings", "parse_gpus", "visible"]
+__all__ = ["AUTO", "FOLDER", "PATIENCE_S", "GpuChoice", "SharingSettings", "allotted", "parse_gpus", "visible"]
 
 _FORMS = "all, a number, or device=0,2 with numbers or uuids as `nvidia-smi -L` lists them (device=0:1 for an instance)"
 
@@ -133,6 +134,26 @@ def visible(devices: tuple[Device, ...], variable: str | None) -> tuple[Device, 
             break
         seen += [device for device in found if device not in seen]
     return tuple(seen)
+
+
+def allotted(environ: Mapping[str, str]) -> str | None:
+    """Return what the environment says of which devices may be used: CUDA_VISIBLE_DEVICES, or what Slurm gave.
+
+    Where Slurm confines jobs to their devices, it numbers them from 0 in each job's CUDA_VISIBLE_DEVICES. The container
+    engine is not in that cage, and counts as the host does: as SLURM_STEP_GPUS (of `srun`) and SLURM_JOB_GPUS (of
+    `sbatch`) do.
+
+    Args:
+        environ: variables of this process.
+    """
+    variable = environ.get("CUDA_VISIBLE_DEVICES")
+    given = environ.get("SLURM_STEP_GPUS") or environ.get("SLURM_JOB_GPUS")
+    if not given or variable is None:
+        return given or variable
+    names = [name.strip() for name in variable.split(",")]
+    # Whoever has chosen among them meant that choice.
+    chosen = len(names) != len(given.split(",")) or not all(map(_NAME.fullmatch, names))
+    return variable if chosen else given
 
 
 def _named(name: str, devices: tuple[Device, ...]) -> tuple[Device, ...]:

@@ -214,7 +214,9 @@ class Desk:
         while True:
             mine = line.find(ticket)
             if mine is None:
-                # Somebody removed the folder: what is left is to stand in line anew.
+                # Somebody removed the folder: what is left is to stand in line anew; not for ever, if they go on.
+                _not_longer(began, self._patience_s, "being taken out of the line")
+                time.sleep(_SHORTEST_S)
                 line = self._draw(ticket, wanted)
                 continue
             if mine.served is not None:
@@ -228,8 +230,7 @@ class Desk:
             if words != told and now >= tell:
                 say(words)
                 told, tell = words, now + _TELL_S
-            if now - began > self._patience_s:
-                raise LeaseError(f"gave up after {now - began:.0f} s of {words} (--researchenv-lease-timeout)")
+            _not_longer(began, self._patience_s, words)
             ahead = len(line.ahead(mine))
             if now >= look:
                 self._look(line, mine)
@@ -256,6 +257,17 @@ class Desk:
         dead = any(not _living(ticket, now=now, own=own) for ticket in line.tickets)
         if dead or any(seen.until <= now for seen in line.occupied.values()):
             self._settle()
+
+
+def _not_longer(began: float, patience_s: float, words: str) -> None:
+    """Give up what has been waited for too long.
+
+    Raises:
+        LeaseError: it has.
+    """
+    waited = since_start() - began
+    if waited > patience_s:
+        raise LeaseError(f"gave up after {waited:.0f} s of {words} (--researchenv-lease-timeout)")
 
 
 def _refused(line: Line, *, ticket: str, strange: Mapping[str, Occupied]) -> Line:

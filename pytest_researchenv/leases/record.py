@@ -42,7 +42,9 @@ _MOST_BYTES = 16 * 1024**2
 #: Between two looks at the names, the state that was found may have been replaced.
 _LOOKS = 100
 
-_STATE = re.compile(r"line-(\d{12})\.json")
+_STATE = re.compile(r"line-([0-9]{12})\.json")
+#: No state comes after this one: its name would have another form. At a thousand changes a second it takes 30 years.
+_LAST = 10**12 - 1
 _LOCK = "lock"
 _SHARED = 0o1777
 
@@ -162,6 +164,11 @@ class Record:
                 number = max(_states(self.folder), default=0)
                 if number == 0:
                     return 0, Line()
+                if number == _LAST:
+                    raise LeaseError(
+                        f"{self.folder / _name(number)} is the last state that a line can have, and nobody counts so "
+                        "far: let whoever made the file remove it, or give another folder with --researchenv-leases"
+                    )
                 found = (self.folder / _name(number)).lstat()
                 key = number, found.st_ino, found.st_ctime_ns
                 if key != self._seen[0]:

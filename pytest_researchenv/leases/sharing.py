@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import final
 
 from pytest_researchenv.hardware import Accelerator, Device, Hardware
@@ -16,7 +17,7 @@ from pytest_researchenv.leases.line import Amount
 from pytest_researchenv.sandbox.labels import Owner, boot
 
 
-__all__ = ["ALONE", "Share", "Sharing", "shared"]
+__all__ = ["ALONE", "Share", "Sharing", "line_folder", "shared"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +116,20 @@ def shared(
         hardware = replace(found, devices=usable, reason=left) if usable else Hardware(Accelerator.CPU, reason=left)
     if not (usable or slots):
         return hardware, ALONE
-    name = f"{owner.host}-{_digest(engine)}-{_digest(boot())}"
-    desk = Desk(settings.folder / name, occupied=occupied, patience_s=settings.patience_s)
+    desk = Desk(line_folder(settings, owner=owner, engine=engine), occupied=occupied, patience_s=settings.patience_s)
     limited = None if most is None or most >= len(pool) else (f"devices of {_account()} for the run {owner.run}", most)
     return hardware, Sharing(desk, pool, limited, slots)
+
+
+def line_folder(settings: SharingSettings, *, owner: Owner, engine: str) -> Path:
+    """Return where those who share an engine, from one host and since its start, stand in line.
+
+    Args:
+        settings: what the user chose.
+        owner: who asks.
+        engine: what tells the engine from others.
+    """
+    return settings.folder / f"{owner.host}-{_digest(engine)}-{_digest(boot())}"
 
 
 def _account() -> str:

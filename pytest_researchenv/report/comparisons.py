@@ -7,7 +7,7 @@ from functools import partial
 
 from pytest_researchenv.model import Tier
 from pytest_researchenv.report.showing import difference, interval, p_value, percent, points, share_or_count
-from pytest_researchenv.report.tables import Column, Table
+from pytest_researchenv.report.tables import Column, Table, text_column
 from pytest_researchenv.statistics.baseline import PAPER, BesidePaper, published
 from pytest_researchenv.statistics.paired import Pair
 
@@ -21,7 +21,7 @@ _KINDS = {Tier.C0: "missing imports", Tier.C5: "false claims"}
 def paired_table(pair: Pair) -> Table:
     """Two agents at the same repositories."""
     columns = (
-        Column("tier", "tier", numeric=False),
+        text_column("tier", "tier"),
         Column("pairs", "pairs"),
         Column("first", "first", percent),
         Column("second", "second", percent),
@@ -71,14 +71,14 @@ def paper_table(found: BesidePaper) -> Table:
     """A run beside what was published."""
     baseline, theirs = published(), published().agent(found.name)
     columns = (
-        Column("tier", "tier", numeric=False),
-        Column("figure", "figure", numeric=False),
+        text_column("tier", "tier"),
+        text_column("figure", "figure"),
         Column("ours", "ours", share_or_count),
         Column("paper", "paper", share_or_count),
         Column("difference", "difference", difference),
         Column("interval", "95 %", partial(interval, sign="+")),
-        Column("comparable", "comparable?", numeric=False),
-        Column("lacking", "no difference, since", numeric=False, optional=True),
+        text_column("comparable", "comparable?"),
+        text_column("lacking", "no difference, since", optional=True),
     )
     rows = tuple(
         (

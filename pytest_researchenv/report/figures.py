@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from pytest_researchenv.model import Cause, FindingKind, Tier
 from pytest_researchenv.report.showing import figure, interval, percent, usd
-from pytest_researchenv.report.tables import Column, Table, Value
+from pytest_researchenv.report.tables import Column, Table, Value, text_column
 from pytest_researchenv.runs.values import SUBJECTS, Subject
 from pytest_researchenv.statistics.agent import AgentStatistics
 from pytest_researchenv.statistics.imports import ImportRatio
@@ -32,12 +32,8 @@ _FIRST_TRY = "Each repository counts once, by its first try. Errors and skips ar
 _EVERY_TRY = "Every try counts, whatever came of it. What is unknown is in no figure."
 
 
-def _text(key: str, heading: str) -> Column:
-    return Column(key, heading, numeric=False)
-
-
-_AGENT = _text("agent", "agent")
-_TIER = _text("tier", "tier")
+_AGENT = text_column("agent", "agent")
+_TIER = text_column("tier", "tier")
 _RATE = (
     Column("passed", "passed"),
     Column("judged", "judged"),
@@ -84,9 +80,9 @@ def judged_table(agents: Iterable[AgentStatistics]) -> Table:
         Column("run", "judged"),
         Column("passed", "passed"),
         Column("failed", "failed"),
-        Column("skipped", "skipped", numeric=False, optional=True),
+        text_column("skipped", "skipped", optional=True),
         Column("defective_upstream", "defec-\ntive", optional=True),
-        Column("errors", "errors", numeric=False, optional=True),
+        text_column("errors", "errors", optional=True),
         Column("unjudged", "not\nasked", optional=True),
         Column("emulated", "emu-\nlated", optional=True),
     )
@@ -171,7 +167,7 @@ def import_table(agents: Iterable[AgentStatistics]) -> Table:
     """C0 as a ratio: ours, and as the paper counts."""
     columns = (
         _AGENT,
-        _text("figure", "figure"),
+        text_column("figure", "figure"),
         Column("missing", "missing"),
         Column("total", "imports"),
         Column("ratio", "ratio", percent),
@@ -199,9 +195,9 @@ def drop_table(agents: Iterable[AgentStatistics]) -> Table:
     """What is lost from tier to tier."""
     columns = (
         _AGENT,
-        _text("lower", "passed"),
+        text_column("lower", "passed"),
         Column("passed_lower", "repos"),
-        _text("upper", "then"),
+        text_column("upper", "then"),
         *_RATE,
         Column("unjudged", "without\nverdict", optional=True),
         Column("emulated", "emu-\nlated", optional=True),
@@ -270,7 +266,7 @@ def calibration_rows(agents: Iterable[AgentStatistics]) -> Table:
     """How well agents know what they built: of what was claimed, how much held; of what was doubted, how much would."""
     columns = (
         _AGENT,
-        _text("claims", "claims"),
+        text_column("claims", "claims"),
         Column("claimed", "claimed"),
         Column("held", "held"),
         Column("precision", "share", percent),
@@ -302,8 +298,8 @@ def efficiency_table(agents: Iterable[AgentStatistics]) -> Table:
     """What environments cost."""
     columns = (
         _AGENT,
-        _text("quantity", "quantity"),
-        _text("unit", "unit"),
+        text_column("quantity", "quantity"),
+        text_column("unit", "unit"),
         Column("known", "known"),
         Column("unknown", "unknown", optional=True),
         Column("median", "median", figure),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pytest_researchenv.report.tables import Column, Table, Value, document
+from pytest_researchenv.report.tables import Column, Table, Value, document, text_column
 from pytest_researchenv.research.metrics import Direction
 from pytest_researchenv.research.task import (
     Confidence,
@@ -39,12 +39,8 @@ def _number(value: float) -> str:
     return f"{value:.10g}"
 
 
-def _text(key: str, heading: str) -> Column:
-    return Column(key, heading, numeric=False)
-
-
-_TASK = _text("task", "task")
-_SUBTASK = _text("subtask", "sub-task")
+_TASK = text_column("task", "task")
+_SUBTASK = text_column("subtask", "sub-task")
 
 
 def tasks_table(suite: ResearchSuite) -> Table:
@@ -91,12 +87,12 @@ def scores_table(task: Task) -> Table:
 def data_table(task: Task) -> Table:
     """A line for each data set: how it is had, and under which terms."""
     columns = (
-        _text("data", "data set"),
-        _text("fetch", "had"),
-        _text("source", "from"),
+        text_column("data", "data set"),
+        text_column("fetch", "had"),
+        text_column("source", "from"),
         Column("bytes", "bytes", "{:,}".format),
-        _text("size", "size"),
-        _text("licence", "licence"),
+        text_column("size", "size"),
+        text_column("licence", "licence"),
     )
     rows = tuple(
         (name, str(data.fetch), data.source, data.size_bytes, data.size or None, data.licence or "not stated")
@@ -107,7 +103,13 @@ def data_table(task: Task) -> Table:
 
 def runs_table(suite: ResearchSuite) -> Table:
     """A line for each sub-task: which runs its scores are the mean of, whether it was run here, and why not."""
-    columns = (_TASK, _SUBTASK, _text("runs", "mean over"), _text("here", "run here"), _text("why", "since it"))
+    columns = (
+        _TASK,
+        _SUBTASK,
+        text_column("runs", "mean over"),
+        text_column("here", "run here"),
+        text_column("why", "since it"),
+    )
     rows = tuple(
         (task.name, name, _runs(subtask), "no" if subtask.not_run_here else "yes", subtask.not_run_here or None)
         for task in suite.tasks
@@ -147,12 +149,12 @@ def counted(count: int, word: str) -> str:
 def _scores(task: Task, title: str, rows: list[tuple[Value, ...]]) -> Table:
     columns = (
         _SUBTASK,
-        _text("score", "score"),
-        _text("better", "better"),
-        _text("best", "best baseline"),
+        text_column("score", "score"),
+        text_column("better", "better"),
+        text_column("best", "best baseline"),
         Column("to_beat", "to beat", _number),
         Column("withheld", "withheld", _number),
-        _text("standing", "which is"),
+        text_column("standing", "which is"),
     )
     noted = any(row[-1] for row in rows)
     return Table(f"scores-{task.name}", title, columns, tuple(rows), (_NOTE,) if noted else ())

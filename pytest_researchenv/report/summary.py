@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
 import pytest
 
+from pytest_researchenv.disk.room import gib
 from pytest_researchenv.model import Examination, Tier, Verdict, judged_named
 from pytest_researchenv.report.calibration import calibration_line
 from pytest_researchenv.report.properties import PREFIX
@@ -17,6 +18,8 @@ from pytest_researchenv.report.research_summary import ResearchRow, render_resea
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from pytest_researchenv.disk.evicting import Evicting
 
 __all__ = ["Row", "Summary", "render", "used"]
 
@@ -54,10 +57,15 @@ class Summary:
 
     Args:
         spent: asks what the session has spent on models, in US dollars.
+        disk: asks how much room the engine's disk has, in words; empty where that is not known here.
     """
 
-    def __init__(self, *, spent: Callable[[], float] = lambda: 0.0) -> None:
+    def __init__(self, *, spent: Callable[[], float] = lambda: 0.0, disk: Callable[[], str] = lambda: "") -> None:
         self._spent = spent
+        self._disk = disk
+        #: What has removed frozen images in this session, if anything does.
+        self.evicting: Evicting | None = None
+        self._added: dict[tuple[str, str], float] = {}
         self._rows: dict[tuple[str, str, Tier | Examination], Row] = {}
         self._notes: dict[str, None] = {}
         self._stopped: Counter[str] = Counter()
@@ -87,6 +95,8 @@ class Summary:
         self._stopped.update(facts.get("stopped", "").splitlines())
         if row.tier is Tier.C5:
             self._claims[row.agent, row.repository] = facts
+        if "attempt" in facts:
+            self._added[row.agent, row.repository] = float(facts.get("agent_added_image_bytes", 0))
         if "agent_requests" in facts:
             self._used[row.agent, row.repository] = facts
 
@@ -108,20 +118,38 @@ class Summary:
             terminalreporter.write_line(render(list(self._rows.values()), width=width))
         if self._research:
             terminalreporter.write_line(render_research(list(self._research.values()), width=width))
+        for line in (*self._used_lines(), *self._disk_lines(), *self._stopped_lines()):
+            terminalreporter.write_line(line)
+        for note in self._notes:
+            terminalreporter.write_line(f"note: {note}")
+
+    def _used_lines(self) -> Iterator[str]:
         for agent in dict.fromkeys(agent for agent, _ in self._used):
-            facts = [facts for (other, _), facts in self._used.items() if other == agent]
-            terminalreporter.write_line(used(agent, facts))
+            yield used(agent, [facts for (other, _), facts in self._used.items() if other == agent])
         for agent in dict.fromkeys(agent for agent, _ in self._claims):
             of_agent = [facts for (other, _), facts in self._claims.items() if other == agent]
             if line := calibration_line(agent, of_agent):
-                terminalreporter.write_line(line)
+                yield line
         if (self._used or self._stopped) and (spent := self._spent()):
-            terminalreporter.write_line(f"spent in this session, attempts that ended in errors included: ${spent:.4f}")
+            yield f"spent in this session, attempts that ended in errors included: ${spent:.4f}"
+
+    def _stopped_lines(self) -> Iterator[str]:
         for reason, tests in self._stopped.items():
             errors = "test is an error" if tests == 1 else "tests are errors"
-            terminalreporter.write_line(f"stopped: {reason} ({tests} {errors} for it)")
-        for note in self._notes:
-            terminalreporter.write_line(f"note: {note}")
+            yield f"stopped: {reason} ({tests} {errors} for it)"
+
+    def _disk_lines(self) -> list[str]:
+        if not self._added:
+            return []
+        many = "environment adds" if len(self._added) == 1 else "environments add"
+        line = f"disk: {len(self._added)} {many} {gib(sum(self._added.values()))} to the base image"
+        if self.evicting and (evictions := self.evicting.evictions):
+            freed = gib(sum(one.freed_bytes for one in evictions))
+            line += f"; {len(evictions)} removed (--researchenv-keep={evictions[0].policy}), {freed} freed"
+        if free := self._disk():
+            line += f"; {free}"
+        refusals = self.evicting.refusals if self.evicting else []
+        return [line, *(f"not removed: {refusal}" for refusal in refusals)]
 
 
 def used(agent: str, environments: Sequence[Mapping[str, str]]) -> str:

@@ -19,7 +19,18 @@ from pytest_researchenv.probes.lookup import printable
 if TYPE_CHECKING:
     from rich.console import JustifyMethod, RenderableType
 
-__all__ = ["Column", "Format", "Table", "Value", "as_csv", "as_latex", "as_markdown", "as_rich", "document"]
+__all__ = [
+    "Column",
+    "Format",
+    "Table",
+    "Value",
+    "as_csv",
+    "as_latex",
+    "as_markdown",
+    "as_rich",
+    "document",
+    "text_column",
+]
 
 #: What a cell holds; None is unknown or not there, and a pair is an interval.
 Value: TypeAlias = str | int | float | tuple[float, float] | None
@@ -67,6 +78,11 @@ class Column:
     def text(self, value: Value) -> str:
         """Any value, for people: one line."""
         return _ABSENT if value is None else printable(self.show(value), _LONGEST)
+
+
+def text_column(key: str, heading: str, *, optional: bool = False) -> Column:
+    """Return a column of words, which are aligned to the left."""
+    return Column(key, heading, numeric=False, optional=optional)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from importlib import resources
 from pathlib import Path
@@ -135,7 +135,8 @@ class ContainedEvaluation:
         given.say(f"evaluating {given.subtask}", limit_s=given.task.evaluation.limit_minutes * 60)
         run = partial(_run, given, mounts, image=given.probe.environment.image, python=python)
         with given.probe.leased(0):
-            return _concluded(given, run, control=partial(_control, given, mounts))
+            found = _concluded(given, run, control=partial(_control, given, mounts))
+        return replace(found, interpreter=mounts[-1].volume)
 
 
 def _interpreter(probe: ProbeTask) -> str | Evaluated:

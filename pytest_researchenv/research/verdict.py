@@ -68,6 +68,7 @@ class Evaluated:
         findings: for what the results do not count.
         claimed: name of each score → its mean as it was reported.
         executed: what of that was executed again.
+        interpreter: the volume with the interpreter that ran the evaluation and the baselines.
     """
 
     own: Measured = field(default_factory=Measured)
@@ -75,6 +76,7 @@ class Evaluated:
     findings: tuple[ResearchFinding, ...] = ()
     claimed: Mapping[str, float] = field(default_factory=dict)
     executed: tuple[str, ...] = ()
+    interpreter: str = ""
 
 
 def required(subtask: Subtask) -> tuple[Run, ...]:
@@ -111,6 +113,7 @@ def concluded(task: Task, name: str, evaluated: Evaluated) -> ResearchResult:
         decides=subtask.score,
         claimed=dict(evaluated.claimed),
         executed=evaluated.executed,
+        interpreter=evaluated.interpreter,
     )
     if findings:
         return replace(result, cause=_cause(findings), reason=_listed(findings), findings=findings)

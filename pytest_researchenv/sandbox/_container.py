@@ -19,6 +19,7 @@ from pytest_researchenv.sandbox._changes import changes
 from pytest_researchenv.sandbox._check import check_in_files
 from pytest_researchenv.sandbox._config import restored
 from pytest_researchenv.sandbox._disk import DiskWatch, written
+from pytest_researchenv.sandbox._engine import patience
 from pytest_researchenv.sandbox._stat import look
 from pytest_researchenv.sandbox._stdin import Feed
 from pytest_researchenv.sandbox._stream import ChunkReader, Pump, Stop, engine_call
@@ -30,6 +31,7 @@ from pytest_researchenv.sandbox.protocol import (
     Completed,
     ContainerSpec,
     FileStat,
+    Network,
     Termination,
 )
 
@@ -45,6 +47,9 @@ _POLL_S = 0.05
 
 #: How long the end of a killed process may take, in seconds.
 _KILL_S = 30.0
+
+#: How long a commit may say nothing, in seconds: it copies all that was written, and then answers.
+_FREEZE_S = 1800
 
 _KILLED = 137
 
@@ -205,6 +210,15 @@ class DockerContainer:
         streams = tuple(one.result() for one in apart)
         return Completed(self._argv, termination, code, capture.result(), duration, streams)
 
+    def connected(self) -> bool:
+        """Whether it is in all networks in which it was created."""
+        joined = {join.network for join in self._spec.joins}
+        # The engine's own network has a name of the engine's.
+        many = len(joined) + (self._spec.network is Network.OPEN)
+        with engine_call("look at the container's networks"):
+            found = self._api.inspect_container(self._id)["NetworkSettings"]["Networks"] or {}
+        return joined <= found.keys() and len(found) >= many
+
     def published(self) -> int:
         """Port on the loopback address of the engine's host behind which `ContainerSpec.publish` answers.
 
@@ -261,7 +275,8 @@ class DockerContainer:
             base = self._api.inspect_container(self._id)["Image"]
             configuration = restored(self._api.inspect_image(base)["Config"])  # type: ignore[no-untyped-call]
             configuration["Labels"] = {**labels, **self._owner.labels("snapshot")}
-            answer = self._api.commit(self._id, repository=repository, tag=tag, conf=configuration)
+            with patience(self._client, _FREEZE_S):
+                answer = self._api.commit(self._id, repository=repository, tag=tag, conf=configuration)
         return cast("str", answer["Id"])
 
     def remove(self) -> None:

@@ -15,6 +15,7 @@ from docker.context import ContextAPI
 from docker.errors import ContextException, DockerException, TLSParameterError
 from docker.utils import kwargs_from_env
 from requests.exceptions import RequestException
+from requests.utils import get_environ_proxies
 
 from pytest_researchenv.errors import DaemonUnavailableError
 
@@ -23,13 +24,14 @@ if TYPE_CHECKING:
     from docker.tls import TLSConfig
 
 
-__all__ = ["Address", "connect", "explicit_address", "find", "usual_addresses"]
+__all__ = ["Address", "connect", "context_address", "explicit_address", "find", "usual_addresses"]
 
 #: How long an engine may take to answer at first, in seconds.
 _PING_S = 5
 
-#: How long a single answer may take afterwards: committing tens of gigabytes says nothing for minutes.
-_ANSWER_S = 1800
+#: How long a single answer may take afterwards, in seconds: an engine that hangs must not hold up a run for longer.
+#: What takes longer, such as a commit of tens of gigabytes, is given its own time (`_engine.patience`).
+_ANSWER_S = 300
 
 _HOW_TO = """\
 How to get one:
@@ -54,22 +56,28 @@ class Address:
     tls: TLSConfig | None = None
 
 
-def connect() -> DockerClient:
+def connect(context: str = "") -> DockerClient:
     """Connect to the engine that the user chose, else to the first of the usual ones that answers.
 
+    Args:
+        context: name of a Docker context, which wins over what was chosen for all commands.
+
     Raises:
         DaemonUnavailableError: the chosen engine does not answer, or none does.
     """
-    return find()[0]
+    return find(context)[0]
 
 
-def find() -> tuple[DockerClient, Address]:
+def find(context: str = "") -> tuple[DockerClient, Address]:
     """Connect as `connect` does, and tell where the engine is.
 
+    Args:
+        context: likewise.
+
     Raises:
         DaemonUnavailableError: the chosen engine does not answer, or none does.
     """
-    chosen = explicit_address()
+    chosen = context_address(context, "--researchenv-docker") if context else explicit_address()
     failures: list[str] = []
     # A choice that does not answer is an error: work must not end up on another engine.
     for address in [chosen] if chosen else list(usual_addresses(os.environ)):
@@ -77,6 +85,10 @@ def find() -> tuple[DockerClient, Address]:
             return _client(address), address
         except (DockerException, RequestException, OSError, ValueError) as error:
             failures.append(f"  - {address.url} ({address.origin}): {_reason(error)}")
+    if context:
+        raise DaemonUnavailableError(
+            f"the container engine of the Docker context {context!r} does not answer:\n" + "\n".join(failures)
+        )
     raise DaemonUnavailableError("No container engine answers. Tried:\n" + "\n".join(failures) + f"\n{_HOW_TO}")
 
 
@@ -95,7 +107,26 @@ def explicit_address() -> Address | None:
             ) from error
         return Address(host, "DOCKER_HOST", tls or None)
     name = os.environ.get("DOCKER_CONTEXT", "")
-    origin = "DOCKER_CONTEXT" if name else "the current docker context"
+    return context_address(name, "DOCKER_CONTEXT" if name else "the current docker context")
+
+
+def context_address(name: str, origin: str) -> Address | None:
+    """The engine of a Docker context; None where that is the usual one.
+
+    Args:
+        name: of the context; empty for the current one.
+        origin: who chose it, in words.
+
+    Raises:
+        DaemonUnavailableError: there is no such context, or it cannot be read.
+    """
+    folder = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
+    if name not in ("", "default") and not (folder / "config.json").exists():
+        # docker-py looks for contexts beside this file only, and finds none without it.
+        raise DaemonUnavailableError(
+            f"the docker context {name!r} ({origin}) cannot be looked up, since there is no {folder}/config.json: "
+            f"write {{}} into that file, or run `docker context use {name}`"
+        )
     try:
         context = ContextAPI.get_context(name or None)
     except (ContextException, OSError, ValueError, KeyError) as error:
@@ -132,12 +163,23 @@ def _client(address: Address) -> DockerClient:
     if address.url.startswith("unix://"):
         _listens(address.url.removeprefix("unix://"))
     # Asked by a client that can be closed: one made with version="auto" that fails leaves its socket open.
-    probe = DockerClient(version=MINIMUM_DOCKER_API_VERSION, timeout=_PING_S, **options)
+    probe = _trusting(DockerClient(version=MINIMUM_DOCKER_API_VERSION, timeout=_PING_S, **options), address)
     try:
         version = probe.api.version(api_version=False)["ApiVersion"]
     finally:
         probe.close()
-    return DockerClient(version=version, timeout=_ANSWER_S, **options)
+    return _trusting(DockerClient(version=version, timeout=_ANSWER_S, **options), address)
+
+
+def _trusting(client: DockerClient, address: Address) -> DockerClient:
+    """Have a client trust the authority of its context, whatever the environment names for all else.
+
+    For requests, REQUESTS_CA_BUNDLE and CURL_CA_BUNDLE win over what docker-py sets (tried with 2.34).
+    """
+    if address.tls:
+        client.api.proxies = get_environ_proxies(client.api.base_url)
+        client.api.trust_env = False
+    return client
 
 
 def _listens(path: str) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from docker.errors import ImageNotFound
 
-from pytest_researchenv.errors import ImageError
+from pytest_researchenv.errors import ImageError, SandboxError
 from pytest_researchenv.sandbox._check import check_spec
 from pytest_researchenv.sandbox._config import container_options
 from pytest_researchenv.sandbox._container import DockerContainer
@@ -81,8 +81,12 @@ class DockerSandbox:
         container = self.create(spec)
         try:
             yield container
-        finally:
-            container.remove()
+        except BaseException:
+            # An engine that has gone away breaks the removal, too: what broke first is what is told.
+            with contextlib.suppress(SandboxError):
+                container.remove()
+            raise
+        container.remove()
 
     def private_network(self, *, outward: bool, labels: Mapping[str, str]) -> contextlib.AbstractContextManager[str]:
         """Make a network of its own, which is removed at the end of the block; yields its name."""

@@ -297,6 +297,11 @@ class FakeContainer:
             self.files.remove(_STDIN)
             self._running = False
 
+    def connected(self) -> bool:
+        """Whether its networks are still there."""
+        self._check_exists()
+        return all(join.network in self._sandbox.networks for join in self.spec.joins)
+
     def published(self) -> int:
         """A number; nothing answers there."""
         self._check_exists()

@@ -27,6 +27,9 @@ LIFETIME_S = 7 * 24 * 3600
 
 _PROC = Path("/proc")
 
+#: In the place of a start time: the process is somebody else's, and /proc does not show those (`hidepid`).
+_HIDDEN = "hidden"
+
 
 @dataclass(frozen=True, slots=True)
 class Owner:
@@ -83,7 +86,8 @@ def alive(process: str) -> bool | None:
     # A process in another container of this host: its id means nothing here.
     if namespace != _namespace():
         return None
-    return _process(int(pid)) == process
+    now = _process(int(pid))
+    return None if now.endswith(f"/{_HIDDEN}") else now == process
 
 
 def expired(labels: Mapping[str, str], *, now: float) -> bool:
@@ -103,20 +107,22 @@ def _process(pid: int) -> str:
     fields = _read(_PROC / str(pid) / "stat").rpartition(")")[2].split()
     # A zombie holds nothing any more.
     start = fields[19] if len(fields) > 19 and fields[0] not in "ZX" else ""  # noqa: PLR2004
-    return f"{boot()}/{_namespace()}/{pid}/{start or _seen(pid)}"
+    return f"{boot()}/{_namespace()}/{pid}/{start or _seen(pid, told=bool(fields))}"
 
 
-def _seen(pid: int) -> str:
-    if (_PROC / "self").exists():
+def _seen(pid: int, *, told: bool) -> str:
+    """What stands for the start time of a process where there is none to be read, or it is a zombie's."""
+    if told:
         return "gone"
-    # No /proc, as on macOS: only whether the id is in use can be told.
+    shown = (_PROC / "self").exists()
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return "gone"
     except PermissionError:
-        return "unknown"
-    return "unknown"
+        return _HIDDEN if shown else "unknown"
+    # Without /proc, as on macOS, only whether the id is in use can be told; with it, it has just ended.
+    return "gone" if shown else "unknown"
 
 
 def boot() -> str:

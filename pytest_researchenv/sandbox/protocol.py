@@ -319,6 +319,9 @@ class Container(Protocol):
         reads nothing but the end of the file.
         """
 
+    def connected(self) -> bool:
+        """Whether it is still in all networks in which it was created: nothing in it can leave one."""
+
     def published(self) -> int:
         """Port on the loopback address of the engine's host behind which `ContainerSpec.publish` answers.
 

@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.gateway.opening import Gateways
 from pytest_researchenv.hardware import CPU_ONLY, Accelerator, Hardware
-from pytest_researchenv.leases.choice import SharingSettings
-from pytest_researchenv.leases.sharing import ALONE, Sharing, shared
+from pytest_researchenv.leases.choice import AUTO, SharingSettings, allotted
+from pytest_researchenv.leases.sharing import ALONE, Sharing, line_folder, shared
+from pytest_researchenv.pool import Host
 from pytest_researchenv.sandbox._engine import engine_version
 from pytest_researchenv.sandbox._stream import engine_call
 from pytest_researchenv.sandbox.agenttools import ensure_agent_tool
+from pytest_researchenv.sandbox.answering import Answering
 from pytest_researchenv.sandbox.assets import ensure_asset
 from pytest_researchenv.sandbox.daemon import connect
 from pytest_researchenv.sandbox.data import ensure_data
+from pytest_researchenv.sandbox.diskroom import disk_of
 from pytest_researchenv.sandbox.docker import DockerSandbox
 from pytest_researchenv.sandbox.gpu import detect, occupied
 from pytest_researchenv.sandbox.hostsettings import host_settings
 from pytest_researchenv.sandbox.images import ensure_base_image
 from pytest_researchenv.sandbox.interpreter import ensure_interpreter
 from pytest_researchenv.sandbox.labels import Owner
-from pytest_researchenv.sandbox.reaper import reap
+from pytest_researchenv.sandbox.reaper import orphans, reap
 from pytest_researchenv.sandbox.scripts import ensure_scripts
 from pytest_researchenv.sandbox.tools import ensure_tools
 
@@ -34,7 +39,7 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 
-__all__ = ["CUDA_IMAGE", "docker_engine", "judging_engine"]
+__all__ = ["CUDA_IMAGE", "docker_engine", "host_of", "judging_engine"]
 
 #: Where agents start on CUDA, unless the user chose: the published benchmark's target (arXiv 2603.06739).
 CUDA_IMAGE = "nvidia/cuda:12.4.1-devel-ubuntu22.04"
@@ -50,6 +55,7 @@ def docker_engine(
     accelerator: str,
     say: Callable[[str], None],
     sharing: SharingSettings | None = None,
+    context: str = "",
 ) -> Engine:
     """Connect to Docker and make ready what is missing.
 
@@ -59,20 +65,21 @@ def docker_engine(
         accelerator: `auto` (devices where the driver answers, else the CPU), `cuda` or `cpu`.
         say: called with what takes a while.
         sharing: which devices may be used, and how they are shared with other runs; None: all, as usual.
+        context: the Docker context of one engine of several; empty for the only one.
 
     Raises:
         ConfigurationError: a device was named that is not there.
         DaemonUnavailableError: no container engine answers.
         ImageError: the base image or the tool volume could not be made.
     """
-    client = connect()
+    client = connect(context)
     owner = Owner.current(run)
     reap(client, everything=False, owner=owner)
     sandbox = DockerSandbox(client, owner)
     base = ensure_base_image(client, owner=owner, wanted=image, say=say)
-    hardware, shares = _hardware(
-        client, sandbox, base.image, accelerator, settings=sharing or SharingSettings(), owner=owner
-    )
+    told = _told(client)
+    chosen = sharing or SharingSettings()
+    hardware, shares = _hardware(client, sandbox, base.image, accelerator, settings=chosen, owner=owner)
     if hardware.devices and not image:
         # Extensions that agents compile need the CUDA compiler.
         base = ensure_base_image(client, owner=owner, wanted=CUDA_IMAGE, say=say)
@@ -90,11 +97,18 @@ def docker_engine(
         scripts=partial(ensure_scripts, client, owner=owner, image=base.image, say=say),
         interpreter=partial(ensure_interpreter, client, owner=owner, say=say),
         version=engine_version(client),
+        id=_name(client, told),
+        name=context,
+        pooled=bool(context),
         gateway=Gateways(client, sandbox, owner, host, say),
         hardware=hardware,
         sharing=shares,
         volume_of=partial(ensure_asset, client, owner=owner, image=base.image, say=say),
         data_of=partial(ensure_data, client, owner=owner, image=base.image, say=say),
+        answering=Answering(client),
+        disk=disk_of(sandbox, told, image=base.image, local=_is_local(client)),
+        builders=_builders(line_folder(chosen, owner=owner, engine=_name(client, told))),
+        orphans=partial(orphans, client, owner=owner),
     )
 
 
@@ -140,22 +154,56 @@ def _hardware(
     found = CPU_ONLY if accelerator == Accelerator.CPU else detect(sandbox, image)
     if not (found.devices or settings.slots):
         return _as_asked(found, accelerator), ALONE
-    with engine_call("ask how large its host is"):
-        told = client.info()
+    told = _told(client)
     # What batch systems say in this variable is about this host, and nothing about an engine elsewhere.
-    local = client.api.base_url in _LOCAL
+    local = _is_local(client)
     hardware, sharing = shared(
         found,
         settings,
         owner=owner,
-        engine=str(told.get("ID") or client.api.base_url),
+        engine=_name(client, told),
         slots=settings.number_of_slots(processors=int(told.get("NCPU", 1)), memory_bytes=int(told.get("MemTotal", 0))),
-        variable=os.environ.get("CUDA_VISIBLE_DEVICES") if local else None,
+        variable=allotted(os.environ) if local else None,
         occupied=partial(occupied, sandbox, image),
     )
     return _as_asked(hardware, accelerator), sharing
 
 
+def _told(client: DockerClient) -> Mapping[str, Any]:
+    with engine_call("ask the engine about itself and its host"):
+        return client.info()
+
+
+def _is_local(client: DockerClient) -> bool:
+    return client.api.base_url in _LOCAL
+
+
+def _name(client: DockerClient, told: Mapping[str, Any]) -> str:
+    return str(told.get("ID") or client.api.base_url)
+
+
+def _builders(line: Path) -> Path:
+    """Where those who build stand in line for room: beside the line for devices."""
+    return line.with_name(f"{line.name}-disk")
+
+
 def _as_asked(found: Hardware, accelerator: str) -> Hardware:
     # Devices that were asked for and are not there are a reason to skip, not to emulate.
     return replace(found, accelerator=Accelerator.CUDA) if accelerator == Accelerator.CUDA else found
+
+
+def host_of(context: str, sharing: SharingSettings) -> Host:
+    """Ask an engine what it is, and how much work its host can do at once; nothing is made there.
+
+    Args:
+        context: its Docker context.
+        sharing: how many slots it has, where the user said so.
+
+    Raises:
+        DaemonUnavailableError: it does not answer.
+    """
+    settings = sharing if sharing.slots else replace(sharing, slots=AUTO)
+    with closing(connect(context)) as client, engine_call("ask how large its host is"):
+        told = client.info()
+    slots = settings.number_of_slots(processors=int(told.get("NCPU", 1)), memory_bytes=int(told.get("MemTotal", 0)))
+    return Host(str(told.get("ID") or client.api.base_url), slots)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 
-__all__ = ["IMAGE_KINDS", "KEPT_KINDS", "Left", "Reaped", "abandoned", "left", "reap"]
+__all__ = ["IMAGE_KINDS", "KEPT_KINDS", "Left", "Reaped", "abandoned", "left", "orphans", "reap"]
 
 #: Kinds of images. A container or image that someone else made from ours inherits its labels, kind and all.
 IMAGE_KINDS = frozenset({"base-image", "snapshot"})
@@ -61,6 +61,7 @@ class Left:
         volumes: likewise.
         kept_volumes: what later runs may use again, and `reap(everything=True)` removes.
         kept_images: likewise.
+        kept_bytes: what frozen images among them add to the images that they grew from.
     """
 
     containers: int
@@ -68,6 +69,7 @@ class Left:
     volumes: int
     kept_volumes: int
     kept_images: int
+    kept_bytes: int = 0
 
     @property
     def dead(self) -> int:
@@ -125,13 +127,40 @@ def left(client: DockerClient, *, owner: Owner) -> Left:
     """
     with engine_call("count what dead runs left"):
         dead = len(list(_volumes(client, owner, everything=False)))
+        images = {item["Id"]: item for item, _ in _images(client, owner, everything=True)}
+        sizes = {item["Id"]: item["Size"] for item in client.api.images()}
         return Left(
             containers=len(list(_containers(client, owner))),
             networks=len(list(_networks(client, owner))),
             volumes=dead,
             kept_volumes=len(list(_volumes(client, owner, everything=True))) - dead,
-            kept_images=len({item["Id"] for item, _ in _images(client, owner, everything=True)}),
+            kept_images=len(images),
+            kept_bytes=sum(_added(item, sizes) for item in images.values()),
         )
+
+
+def orphans(client: DockerClient, *, owner: Owner) -> list[tuple[str, Mapping[str, str]]]:
+    """Name and labels of each frozen image that a process of this host made which is dead.
+
+    Whether one is recorded anywhere is not known here: a process may have died between the two.
+
+    Raises:
+        SandboxError: the engine does not answer.
+    """
+    with engine_call("look for images that dead processes froze"):
+        return [
+            (tag, item["Labels"])
+            for item, tags in _images(client, owner, everything=True)
+            if item["Labels"][KIND] == "snapshot" and alive(item["Labels"][f"{PREFIX}process"]) is False
+            for tag in tags
+        ]
+
+
+def _added(item: Mapping[str, Any], sizes: Mapping[str, int]) -> int:
+    """Bytes that a frozen image adds to the one that it grew from, as far as that is there."""
+    if item["Labels"][KIND] != "snapshot":
+        return 0
+    return max(0, int(item["Size"]) - int(sizes.get(item.get("ParentId") or "", 0)))
 
 
 def _reap_containers(client: DockerClient, reaped: Reaped, owner: Owner) -> None:

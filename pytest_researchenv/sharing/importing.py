@@ -115,7 +115,7 @@ def _bring(imported: _Imported, arguments: argparse.Namespace) -> None:
         imported.merged += merge_sessions(unpacked, run)
         if archive:
             try:
-                imported.images += _load(archive, contents, imported.merged)
+                imported.images += _load(archive, contents, imported.merged, run)
             # The records are in: that the images are not is told beside it.
             except ResearchEnvError as error:
                 imported.problem = f"the records are imported, and the images are not: {error}"
@@ -169,7 +169,7 @@ def _altered(unpacked: Path, attempts: Sequence[object], run: str) -> Iterator[s
 # --- images -----------------------------------------------------------------------------------------------
 
 
-def _load(archive: Path, contents: Contents, merged: Sequence[Merged]) -> list[str]:
+def _load(archive: Path, contents: Contents, merged: Sequence[Merged], run: Path) -> list[str]:
     with contextlib.closing(connect()) as client:
         new = set(contents.images) - set(held_images(client, contents.images))
         if new:
@@ -180,7 +180,7 @@ def _load(archive: Path, contents: Contents, merged: Sequence[Merged]) -> list[s
             environment = attempt.environment() if attempt and one.came is not Came.CONFLICT else None
             if attempt is None or environment is None or environment.image not in new:
                 continue
-            tag_image(client, environment.image, image_reference(_placed(attempt, environment)))
+            tag_image(client, environment.image, image_reference(_placed(attempt, run)))
             named.add(environment.image)
         # What has no name goes with the next clean-up. None of ours: those are given to agents.
         for image in sorted(new - named):
@@ -188,13 +188,11 @@ def _load(archive: Path, contents: Contents, merged: Sequence[Merged]) -> list[s
     return sorted(new)
 
 
-def _placed(attempt: Attempt, environment: Environment) -> Attempt:
-    """The attempt as it is called here."""
-    folder = attempt.folder
-    run = folder.parents[environment.key.repository.count("/") + 2]
-    number = int(folder.name.rpartition("-")[2])
-    key = EnvironmentKey(run.name, environment.key.agent, environment.key.repository, number)
-    return Attempt(key, folder)
+def _placed(attempt: Attempt, run: Path) -> Attempt:
+    """The attempt as it is called here: by its folder, whatever its records say."""
+    agent, *repository, name = attempt.folder.relative_to(run).parts
+    key = EnvironmentKey(run.name, agent, "/".join(repository), int(name.rpartition("-")[2]))
+    return Attempt(key, attempt.folder)
 
 
 # --- what is told -----------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import shutil
 import tarfile
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -102,9 +102,11 @@ def new_file(target: Path) -> Iterator[IO[bytes]]:
     except StoreError:
         raise
     except OSError as error:
-        raise ConfigurationError(f"{target} cannot be written: {error}") from error
+        raise ConfigurationError(f"{target} cannot be written: {error}; name another place by -o") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        # Where nothing can be written, nothing was.
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -124,7 +126,7 @@ def new_folder(target: Path) -> Iterator[Path]:
     except StoreError:
         raise
     except OSError as error:
-        raise ConfigurationError(f"{target} cannot be written: {error}") from error
+        raise ConfigurationError(f"{target} cannot be written: {error}; name another place by -o") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -157,24 +159,33 @@ def _add(archive: tarfile.TarFile, name: str, file: _Counted | io.BytesIO, size:
 class _Counted:
     """A file of which no more is read than there was, with the digest of what was read."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: IO[bytes], path: Path) -> None:
         self._file = file
+        self._path = path
         self.digest = hashlib.sha256()
 
     def read(self, size: int) -> bytes:
         """Return what comes next."""
-        block = self._file.read(size)
+        try:
+            block = self._file.read(size)
+        except OSError as error:
+            raise _unreadable(self._path, error) from error
         self.digest.update(block)
         return block
+
+
+def _unreadable(path: Path, error: OSError) -> StoreError:
+    return StoreError(f"{path} cannot be read to its end: {error}; export again")
 
 
 @contextmanager
 def _same(path: Path, member: Member) -> Iterator[_Counted]:
     try:
-        with path.open("rb") as file:
-            counted = _Counted(file)
-            yield counted
+        file = path.open("rb")
     except OSError as error:
-        raise StoreError(f"{path} cannot be read to its end: {error}; export again") from error
+        raise _unreadable(path, error) from error
+    with file:
+        counted = _Counted(file, path)
+        yield counted
     if counted.digest.hexdigest() != member.sha256:
         raise StoreError(f"{path} has changed while it was exported: export again")

@@ -197,6 +197,17 @@ def test_a_network_is_gone_after_its_block(engine: Engine) -> None:
         engine.sandbox.create(ContainerSpec(engine.image, joins=(Join(network),)))
 
 
+def test_a_network_that_was_taken_away_is_missed(engine: Engine) -> None:
+    """From outside: in the container it looks as if the other end did not answer."""
+    with engine.sandbox.private_network(outward=False, labels={}) as network:
+        container = engine.sandbox.create(ContainerSpec(engine.image, joins=(Join(network),), limits=SMALL))
+        container.start()
+        assert container.connected()
+
+    assert not container.connected()
+    container.remove()
+
+
 def test_a_network_goes_though_a_container_is_still_in_it(engine: Engine) -> None:
     """The order in which things are removed does not matter."""
     with engine.sandbox.private_network(outward=False, labels={}) as network:

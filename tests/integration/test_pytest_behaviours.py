@@ -21,6 +21,8 @@ from docker import DockerClient
 from junitparser import JUnitXml
 
 from pytest_researchenv.sandbox.labels import PREFIX
+from tests.simulated import NAMES, stored, write_suite
+from tests.simulated import TIERS as TIERS_OF_ALL
 
 
 ROOT = Path(__file__).parents[2]
@@ -254,6 +256,28 @@ def test_an_error_that_is_run_again_is_tried_again(workplaces: Callable[[], Work
     assert ran.outcomes == {"C0 oracle-first": "passed"}, ran.text
     assert "1 passed" in ran.text
     assert "1 rerun" in ran.text
+
+
+def test_a_test_at_which_a_worker_died_is_run_again_where_that_is_wanted(tmp_path: Path, plugins: Path) -> None:
+    """pytest-rerunfailures with -n: another worker does it, and nothing is built twice; without Docker."""
+    write_suite(tmp_path)
+    dying = {"DIES": "mine/long C1", "DIES_ONCE": str(tmp_path / "died"), "PYTHONPATH": f"{ROOT}:{plugins}"}
+
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-c", "/dev/null", "--rootdir=.", "mine", BOTH[0], "-n", "2", "--reruns", "1"],
+        cwd=tmp_path,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        env={**os.environ, **dying},
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "9 passed, 1 rerun" in done.stdout
+    expected = {f"{name}/attempt-001": [f"{tier}-001" for tier in TIERS_OF_ALL] for name in NAMES}
+    # Its first log is that of the worker that died.
+    assert stored(tmp_path) == {**expected, "long/attempt-001": ["C0-001", "C1-002", "C3-001"]}
 
 
 def test_a_timeout_of_pytest_is_an_error_and_leaves_no_container(

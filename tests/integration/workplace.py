@@ -22,7 +22,7 @@ from junitparser.xunit2 import JUnitXml
 if TYPE_CHECKING:
     from docker import DockerClient
 
-__all__ = ["FIXTURES", "Ran", "Workplace"]
+__all__ = ["FIXTURES", "Ran", "Workplace", "remove_frozen"]
 
 #: No run of the tiny suite takes longer, in seconds.
 _LIMIT_S = 600
@@ -119,9 +119,15 @@ class Workplace:
 
     def clean(self) -> None:
         """Remove what was frozen."""
-        for record in (path for root in self.folders for path in root.rglob("environment.json")):
-            with suppress(ImageNotFound):
-                self.client.images.remove(json.loads(record.read_text())["image"], force=True)
+        for folder in self.folders:
+            remove_frozen(self.client, folder)
+
+
+def remove_frozen(client: DockerClient, folder: Path) -> None:
+    """Remove the images of all environments that are recorded in a folder."""
+    for record in folder.rglob("environment.json"):
+        with suppress(ImageNotFound):
+            client.images.remove(json.loads(record.read_text())["image"], force=True)
 
 
 def _judged(name: str) -> tuple[str, str]:

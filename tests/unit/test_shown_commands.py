@@ -46,6 +46,16 @@ def test_a_session_selects_tests(pytester: pytest.Pytester, line: str) -> None:
     assert "test_" in result.stdout.str()
 
 
+def test_options_that_are_named_are_there(pytester: pytest.Pytester) -> None:
+    """Wherever a page speaks of one of pytest's, not in command lines alone."""
+    option = re.compile(r"--researchenv-[a-z0-9-]*[a-z0-9]")
+    known = set(option.findall(pytester.runpytest("--help").stdout.str()))
+    named = {(page.name, found) for page in PAGES for found in option.findall(page.read_text(encoding="utf-8"))}
+
+    assert len(known) > 20
+    assert {(page, found) for page, found in named if found not in known} == set()
+
+
 @pytest.mark.parametrize("line", [line for line in PYTEST if re.search(r" tests/", line)])
 def test_tests_that_are_named_are_there(line: str) -> None:
     """By file."""

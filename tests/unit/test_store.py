@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from pytest_researchenv.model import Cause, Environment, EnvironmentKey, SelfRep
 from pytest_researchenv.redaction import Redactor
 from pytest_researchenv.secrets import Secret
 from pytest_researchenv.store import Attempt, Store, load_environment, write_whole
+from tests.refusals import room_for
 
 
 def _environment(key: EnvironmentKey) -> Environment:
@@ -262,13 +262,9 @@ def test_what_does_not_fit_leaves_nothing_behind(tmp_path: Path) -> None:
     """Neither a part of a file nor a temporary one: the old one stands, and a full disk is no fuller."""
     path = tmp_path / "record.json"
     write_whole(path, b"old")
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
-    try:
-        with pytest.raises(StoreError, match=r"cannot write .*record\.json"):
-            write_whole(path, b"new" * 1000)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    with room_for(1000), pytest.raises(StoreError, match=r"cannot write .*record\.json"):
+        write_whole(path, b"new" * 1000)
 
     assert [file.name for file in tmp_path.iterdir()] == ["record.json"]
     assert path.read_bytes() == b"old"

@@ -17,6 +17,7 @@ from .passage import OWN_NAME, OWN_TEXT, Passage, in_parts, readable
 from .policy import VERSIONS, bypassed, public_address, split_host
 from .searches import limited
 from .settings import EgressSettings
+from .told import Told
 
 
 __all__ = ["EgressProxy"]
@@ -30,12 +31,6 @@ _DIGITS = 16
 
 #: What a method can be (RFC 9110), of a sensible length.
 _METHOD = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,32}")
-
-#: Requests that are reported: an agent could send more without end, and fill the harness's memory.
-_REPORTS = 50_000
-
-#: Of those that belong to the benchmark itself, apart: they must not drown in others.
-_OWN_REPORTS = 1000
 
 #: Addresses that are remembered since their answers were cut.
 _CUT = 1000
@@ -55,7 +50,7 @@ class EgressProxy:
         self._reporter = reporter
         self._connections = connections
         self._passages: dict[str, Passage] = {}
-        self._reported = self._told = 0
+        self._told = Told()
         self._cut: set[tuple[str, str]] = set()
 
     # --- Hooks of the proxy ---------------------------------------------------------------------------------
@@ -250,14 +245,8 @@ class EgressProxy:
         return passage
 
     def _report(self, passage: Passage, *, allowed: bool, status: int | None, reason: str = "") -> None:
-        if reason.startswith((OWN_NAME, OWN_TEXT, BLOCKED)):
-            self._told += 1
-            if self._told > _OWN_REPORTS:
-                return
-        else:
-            self._reported += 1
-            if self._reported > _REPORTS:
-                return
+        if not self._told.admits(passage.host, allowed=allowed, own=reason.startswith((OWN_NAME, OWN_TEXT, BLOCKED))):
+            return
         self._reporter.send(
             "egress",
             at=passage.at,

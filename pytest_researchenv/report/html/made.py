@@ -9,7 +9,7 @@ from datetime import datetime
 from pytest_researchenv.manifest import Manifest
 from pytest_researchenv.report.html.view import Section
 from pytest_researchenv.report.html.words import duration, plural, size
-from pytest_researchenv.report.tables import Column, Table, Value
+from pytest_researchenv.report.tables import Table, Value, text_column
 from pytest_researchenv.runs.values import Run
 
 
@@ -44,7 +44,7 @@ def made(runs: Sequence[Run]) -> Section | None:
 def _table(
     key: str, title: str, *headings: str, rows: Iterator[tuple[Value, ...]], notes: tuple[str, ...] = ()
 ) -> Table:
-    return Table(key, title, tuple(Column(one, one, numeric=False) for one in headings), tuple(rows), notes)
+    return Table(key, title, tuple(text_column(one, one) for one in headings), tuple(rows), notes)
 
 
 def _sessions(manifests: Sequence[Manifest]) -> Table:

@@ -27,7 +27,7 @@ from pytest_researchenv.report.html.matrix_view import Matrix
 from pytest_researchenv.report.html.view import Figure, Grid, GridCell, Section
 from pytest_researchenv.report.html.words import percent
 from pytest_researchenv.report.showing import figure, p_value
-from pytest_researchenv.report.tables import Column, Table, Value
+from pytest_researchenv.report.tables import Column, Table, Value, text_column
 from pytest_researchenv.statistics.agent import AgentStatistics
 from pytest_researchenv.statistics.efficiency import QUANTITIES, Quantity
 from pytest_researchenv.statistics.paired import Pair, Paired, compare
@@ -250,7 +250,7 @@ def _sign_table(labels: Labels) -> Table:
                 audited[name] += 1
                 for kind in {str(finding.kind) for finding in result.findings}:
                     found.setdefault(kind, Counter())[name] += 1
-    columns = (Column("sign", "sign", numeric=False), *(Column(name, name) for name in audited))
+    columns = (text_column("sign", "sign"), *(Column(name, name) for name in audited))
     rows: list[tuple[Value, ...]] = [
         (kind, *(count[name] for name in audited)) for kind, count in sorted(found.items())
     ]

@@ -12,10 +12,12 @@ from fixtures.agents.research.corpus import scripted
 from pytest_researchenv.errors import InfrastructureError
 from pytest_researchenv.model import Verdict
 from pytest_researchenv.research.result import ResearchCause
-from pytest_researchenv.research.task import Task
+from pytest_researchenv.research.task import Evaluation, Task
 
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.integration.research.conftest import Gym
 
 TASK, SUBTASK = "digits-continual", "steps2"
@@ -69,21 +71,21 @@ def test_without_a_self_report_nothing_is_run(gym: Gym) -> None:
     [
         (
             "block = bytearray(10**9)\nblock[::4096] = b'x' * len(block[::4096])",
-            {"memory_gb": 0.4},
+            lambda known: replace(known, memory_gb=0.4),
             ResearchCause.OUT_OF_MEMORY,
         ),
-        ("while True: pass", {"limit_minutes": 0.4}, ResearchCause.TIMEOUT),
-        ("import os\nos._exit(3)", {}, ResearchCause.CRASH),
+        ("while True: pass", lambda known: replace(known, limit_minutes=0.4), ResearchCause.TIMEOUT),
+        ("import os\nos._exit(3)", lambda known: known, ResearchCause.CRASH),
     ],
     ids=["memory", "time", "crash"],
 )
 def test_how_handed_in_code_ends_is_its_own_failure(
-    gym: Gym, method: str, limit: dict[str, float], cause: ResearchCause
+    gym: Gym, method: str, limit: Callable[[Evaluation], Evaluation], cause: ResearchCause
 ) -> None:
     """Out of memory, out of time or a crash of what was handed in: a failure with its cause, and never an error."""
 
     def altered(task: Task) -> Task:
-        return replace(task, evaluation=replace(task.evaluation, **limit))
+        return replace(task, evaluation=limit(task.evaluation))
 
     result = gym.evaluated(TASK, gym.worked(TASK, handed_in(method)), SUBTASK, altered=altered)
 

@@ -232,6 +232,17 @@ def test_a_reader_who_has_seen_enough_sees_no_traceback() -> None:
     assert (done.stdout, done.stderr) == ("{\n", "")
 
 
+def test_a_full_disk_behind_stdout_is_said(place: Path) -> None:
+    """Not by a traceback, whichever command and form."""
+    for line in ("schema result", "stats default --json", "stats default", "logs default --tier C1"):
+        with Path("/dev/full").open("wb") as full:
+            command = [sys.executable, "-m", "pytest_researchenv.cli", *line.split()]
+            done = subprocess.run(command, cwd=place, check=False, stdout=full, stderr=subprocess.PIPE, text=True)
+
+        said = "what it says cannot be written: [Errno 28] No space left on device; make room, or have it go elsewhere"
+        assert (done.returncode, done.stderr) == (1, f"researchenv: {said}\n")
+
+
 def test_an_interrupted_command_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """By the exit code that shells have for it, and without a traceback."""
 

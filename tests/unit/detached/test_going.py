@@ -26,7 +26,7 @@ from pytest_researchenv.detached.record import (
 from pytest_researchenv.environments import Environments
 from pytest_researchenv.errors import InfrastructureError, StaleEnvironmentError
 from pytest_researchenv.harness import Harness
-from pytest_researchenv.model import Repository
+from pytest_researchenv.model import Repository, Verdict
 from pytest_researchenv.research.suite import load_research_suite
 from pytest_researchenv.research.workplace import workplace_of
 from pytest_researchenv.settings import AgentSettings, Extension
@@ -171,3 +171,17 @@ def test_whether_a_process_lives_is_told_by_its_signs_where_it_cannot_be_seen(la
     assert not stop_requested(attempt)
     request_stop(attempt)
     assert stop_requested(attempt)
+
+
+def test_a_subtask_without_its_data_is_skipped_and_says_what_to_fetch(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No agent is set to work for it."""
+    task = next(task for task in _TASKS if task.name == "continual-learning")
+    monkeypatch.setattr("pytest_researchenv.researching.evaluator_of", lambda _: object())
+
+    result = lab.session().research.judge("fake", task, "cub200_n10").result
+
+    assert result.verdict is Verdict.SKIPPED
+    assert "FOLDER/continual-learning/CUB-200" in result.reason
+    assert lab.agent.worked == 0

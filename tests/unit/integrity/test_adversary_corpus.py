@@ -20,7 +20,7 @@ _ALL = adversaries()
 _ANSWER = re.compile(r"^CANARY\b", re.MULTILINE)
 
 JUNIT = """\
-<?xml version="1.0"?><testsuites><testsuite>
+<?xml version="1.0"?><testsuites><testsuite timestamp="2026-11-30T18:00:00">
 <testcase name="test_no_trick_comes_to_more_than_it_deserves[stub-module]">
 <properties><property name="came" value="C0 failed; integrity failed (stub)" /></properties></testcase>
 <testcase name="test_no_trick_comes_to_more_than_it_deserves[hook-pth-line]"><failure message="x">y</failure></testcase>
@@ -102,15 +102,28 @@ def test_the_table_tells_what_came(tmp_path: Path) -> None:
     page = written(f"# Title\n\n{BEGIN}\nold\n{END}\n\nmore\n", came)
 
     assert came == {
-        "stub-module": Came("C0 failed; integrity failed (stub)", held=True),
-        "hook-pth-line": Came("not judged", held=False),
+        "stub-module": Came("C0 failed; integrity failed (stub)", held=True, run="2026-11-30"),
+        "hook-pth-line": Came("not judged", held=False, run="2026-11-30"),
     }
     assert page.startswith(f"# Title\n\n{BEGIN}\n\n1 of {len(_ALL)} held.\n")
     assert page.endswith(f"\n{END}\n\nmore\n")
     lines = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `")}
-    assert lines["stub-module"].endswith("| C0 failed; integrity failed (stub) | yes |")
-    assert lines["hook-pth-line"].endswith("| not judged | no |")
-    assert lines["error-deep-folders"].endswith("| not run | - |")
+    assert lines["stub-module"].endswith("| C0 failed; integrity failed (stub) | yes | 2026-11-30 |")
+    assert lines["hook-pth-line"].endswith("| not judged | no | 2026-11-30 |")
+    assert lines["error-deep-folders"].endswith("| not run | - | - |")
+
+
+def test_what_was_not_run_again_stays_on_the_page() -> None:
+    """With its day; of a script that is another one now, nothing is known any more."""
+    then = written(f"{BEGIN}\n{END}\n", {one.name: Came("x", held=True, run="2026-11-01") for one in _ALL})
+    changed = then.replace(f"| `{_ALL[0].name}` | {_ALL[0].trick} |", f"| `{_ALL[0].name}` | another trick |")
+
+    page = written(changed, {_ALL[1].name: Came("y", held=False, run="2026-11-02")})
+
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    assert rows[0].endswith("| not run | - | - |")
+    assert rows[1].endswith("| y | no | 2026-11-02 |")
+    assert all(row.endswith("| x | yes | 2026-11-01 |") for row in rows[2:])
 
 
 def test_a_page_without_its_comments_is_refused() -> None:

@@ -32,6 +32,8 @@ def signs(nodes: Nodes, base: Nodes | None = None) -> Signs:
         ".include /opt/more.cnf",
         ".include = /opt/more.cnf",
         "module = ../evil.so",
+        "\rmod\\\nule = /opt/evil.so",
+        "a!b::module = /opt/evil.so",
     ],
 )
 @pytest.mark.parametrize("path", [CNF, "/usr/local/ssl/openssl.cnf", "/opt/venv/ssl/openssl.cnf"])
@@ -45,9 +47,40 @@ def test_a_library_of_nobodys(line: str, path: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "[all]\nother = it\n[it]\npath = /opt/evil.so\n",
+        "[all]\n/opt/evil.so = it\n",
+        "[all]\nproviders = them\n[them]\n/opt/evil.so = it\n[it]\nactivate = 1\n",
+        "[all]\nproviders = them\n[them]\nmine = it\n[it]\nidentity = /opt/evil.so\nactivate = 1\n",
+        "[all]\nproviders = them\n[them]\nmine = it\n[it]\nmodule = evil\nactivate = 1\n",
+        "[all]\nproviders = $ENV::X\n",
+        "[all]\nengines = them\n[them]\n1./opt/evil = it\n[it]\ninit = 1\n",
+        "[all]\nengines = them\n[them]\nmine = it\n[it]\nengine_id = ../../evil\n",
+        "[al\\l]\nproviders = them\n",
+    ],
+)
+@pytest.mark.parametrize("program", ["openssl_conf", "nodejs_conf"])
+def test_a_library_that_no_key_for_it_names(text: str, program: str) -> None:
+    """Modules of configuration, providers and engines are loaded by their names, too, and by other keys."""
+    seen = signs({CNF: f"{program} = all\n{text}", "/opt/evil.so": "x"})
+
+    assert [(finding.kind, finding.field) for finding in seen.findings] == [(Sign.HOOK, CNF)]
+
+
+def test_a_mark_at_the_start_is_none_of_the_first_line() -> None:
+    """OpenSSL leaves it out."""
+    assert signs({CNF: "\ufeff.include /opt/more.cnf\n", "/opt/more.cnf": ""}).findings
+
+
+@pytest.mark.parametrize(
     "nodes",
     [
         {},
+        {CNF: "openssl_conf = all\n[all]\nssl_conf = ssl\n[ssl]\nsystem_default = tls\n[tls]\nMinProtocol = TLSv1\n"},
+        {CNF: "HOME = .\n[CA_default]\ndir = ./demoCA # where\nserial = $dir/serial\n[req]\ndn = dn\\\n_of_all\n"},
+        {CNF: "openssl_conf = all\r\n[ all ]\r\noid_section = ids\r\nproviders=them\r\n[them]\r\nlegacy = x\r\n"},
+        {CNF: f".include {LEGACY}\n"},
         {CNF: PLAIN},
         {CNF: f"{PLAIN}# module = /opt/evil.so\nmodulus = 1\n"},
         {CNF: f"{PLAIN}module = {LEGACY}\n"},

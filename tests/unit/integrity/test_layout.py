@@ -108,11 +108,11 @@ def test_what_path_lines_cost_is_bounded() -> None:
     folders: Nodes = {f"/opt/many/{number}": Folder() for number in range(200)}
     lines = "\n".join(folders)
 
-    few = {f"{SITE}/{number:02}.pth": lines for number in range(10)}
+    few = {f"{SITE}/{number:02}.pth": lines for number in range(3)}
     assert layout({**VENV, **folders, **few}, "/opt/venv/bin/python").problems == ()
     many = {**few, f"{SITE}/10.pth": lines, f"{SITE}/11.pth": lines}
     assert layout({**VENV, **folders, **many}, "/opt/venv/bin/python").problems == (
-        ".pth files have more than 2000 path lines",
+        ".pth files have more than 600 path lines",
     )
 
 
@@ -209,6 +209,8 @@ def test_what_replaces_pythons_search_is_named(path: str) -> None:
         "x\0\nhome = /usr/bin\n",
         "home = /usr/bin\nhome = /opt/bin\n",
         "home=/usr/bin\n",
+        "home = usr/bin\n",
+        "home = ../usr/bin\n",
         b"#" * 9_000_000,
     ],
 )
@@ -225,6 +227,36 @@ def test_a_configuration_that_may_be_read_in_two_ways_is_named(config: str | byt
 def test_a_configuration_that_all_read_alike(config: str) -> None:
     """Ends of lines of other systems, empty lines and letters of any language are no tricks."""
     assert layout({**VENV, "/opt/venv/pyvenv.cfg": config}, "/opt/venv/bin/python").overrides == ()
+
+
+@pytest.mark.parametrize(
+    ("nodes", "python", "found"),
+    [
+        (
+            {"/usr/bin/lib/python3.11/lib-dynload": Link("/usr/lib/python3.11/lib-dynload")},
+            "/usr/bin/python3",
+            "/usr/bin/lib/python3.11/lib-dynload",
+        ),
+        (
+            {**VENV, "/usr/bin/lib/python3.11/lib-dynload": Folder()},
+            "/opt/venv/bin/python",
+            "/usr/bin/lib/python3.11/lib-dynload",
+        ),
+        (
+            {
+                **VENV,
+                "/opt/venv/pyvenv.cfg": "home = /opt/base/bin\n",
+                "/opt/base/bin/python3": Link("/usr/bin/python3.11"),
+                "/opt/base/lib/python3.11/lib-dynload": Folder(),
+            },
+            "/opt/venv/bin/python",
+            "/opt/base/lib/python3.11/lib-dynload",
+        ),
+    ],
+)
+def test_compiled_modules_lie_beside_their_sources(nodes: Nodes, python: str, found: str) -> None:
+    """Python searches for both apart, and takes what is above them for a prefix with site folders of its own."""
+    assert found in layout(nodes, python).overrides
 
 
 def test_a_home_that_is_too_deep_is_told() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_researchenv.integrity import outside
 from pytest_researchenv.model import Sign
 from pytest_researchenv.sandbox.fake import Folder, Link
 from tests.unit.integrity.images import DEBIAN, SITE, WORKDIR, Nodes, distribution, md5
@@ -52,6 +53,24 @@ def test_what_was_published_raises_nothing(tmp_path: Path) -> None:
     signs = audited(tmp_path, distribution(SITE, "dep", FILES), tracked=USES, published=index)
 
     assert (signs.findings, signs.remarks) == ((), ())
+
+
+def test_a_module_that_only_a_process_finds(tmp_path: Path) -> None:
+    """Nothing can be said of what is there."""
+    nodes: Nodes = {**distribution(SITE, "dep", FILES), f"{SITE}/dep/core.py": Link("/proc/self/root/opt/core.py")}
+
+    assert Sign.UNREADABLE in kinds(audited(tmp_path, nodes, tracked=USES, published=wheel(FILES)))
+
+
+def test_a_folder_that_is_named_like_those_of_data_is_code_like_any_other(tmp_path: Path) -> None:
+    """What a wheel has in `dep-1.0.data` is installed elsewhere, so that nothing of the kind is in a site folder."""
+    for folder in ("dep.data", "dep-1.0.data"):
+        nodes = {**distribution(SITE, "dep", {**FILES, f"{folder}/other.py": "X = 1\n"}), f"{SITE}/x.pth": folder}
+
+        signs = audited(tmp_path, nodes, tracked={"run.py": "import other\n"}, published=wheel(FILES))
+
+        assert Sign.DISTRIBUTION in kinds(signs)
+        assert "other" in signs.modules
 
 
 @pytest.mark.parametrize(
@@ -409,11 +428,7 @@ def test_what_is_large_is_published_on_a_page_of_its_own_perhaps(tmp_path: Path)
 @pytest.mark.parametrize(
     "tracked",
     [
-        {
-            "packages/dep/src/dep/__init__.py": "",
-            "packages/dep/src/dep/core.py": "",
-            "packages/dep/src/dep/more.py": "",
-        },
+        {f"packages/dep/src/{path}": content for path, content in FILES.items()},
         {"vendor/Dep-1.0.tar.gz": ""},
     ],
 )
@@ -505,6 +520,56 @@ def test_a_package_of_condas_has_the_metadata_as_it_is(tmp_path: Path, digest: s
     assert kinds(signs) == ({Sign.DISTRIBUTION} if told else set())
 
 
+# --- what was built from the repository's own sources -------------------------------------------------------
+
+OWN = {f"src/{path}": content for path, content in FILES.items() if isinstance(content, str)}
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        (FILES, False),
+        ({**FILES, "dep/_version.py": "__version__ = '1.0'\n"}, False),
+        ({**FILES, "dep/__init__.py": "__version__ = '1.0.post3'\nA = 1\n"}, False),
+        ({**FILES, "dep/core.py": "B = 42\n"}, True),
+        ({**FILES, "dep/core.py": "__version__ = '1' if open('/opt/x') else '2'\nB = 2\n"}, True),
+    ],
+)
+def test_an_installed_copy_of_the_repositorys_own_is_the_repositorys(
+    tmp_path: Path, files: dict[str, bytes | str], *, told: bool
+) -> None:
+    """Its RECORD fits whatever was done to it. Builds write versions into sources, and nothing else."""
+    own = {**OWN, "src/dep/__init__.py": "__version__ = '0'\nA = 1\n"} if files["dep/__init__.py"] != "A = 1\n" else OWN
+    for noted in ({}, from_folder(WORKDIR)):
+        nodes = distribution(SITE, "dep", files)
+        nodes |= {f"{SITE}/{path}": str(text).encode() for path, text in noted.items()}
+        signs = audited(tmp_path, nodes, tracked={**USES, **own}, published=Index())
+
+        assert kinds(signs) == ({Sign.DISTRIBUTION} if told else set())
+
+
+def test_a_published_one_of_the_same_names_is_no_copy(tmp_path: Path) -> None:
+    """A repository may bring along what it changed; who installs the published one has that."""
+    own = {**OWN, "src/dep/core.py": "B = 'patched'\n"}
+    nodes = distribution(SITE, "dep", FILES)
+
+    assert kinds(audited(tmp_path, nodes, tracked={**USES, **own}, published=wheel(FILES))) == set()
+    assert kinds(audited(tmp_path, nodes, tracked={**USES, **own}, published=Index(complete=False))) == set()
+
+
+@pytest.mark.parametrize("name", ["dep.cpython-311-x86_64-linux-gnu.so", "dep.so", "dep.pyc"])
+@pytest.mark.parametrize("more", [{}, {"setup.py": "cythonize"}])
+def test_a_tracked_files_name_is_no_witness_for_what_has_no_source(
+    tmp_path: Path, name: str, more: dict[str, str]
+) -> None:
+    """A repository that compiles nothing has no compiled module of its own, whatever lies beside one."""
+    nodes = distribution(SITE, "dep", {"run.py": USES["run.py"], name: b"\x7fELF"})
+
+    signs = audited(tmp_path, nodes, tracked={**USES, **more}, published=Index())
+
+    assert (Sign.STUB in kinds(signs)) is not bool(more)
+
+
 # --- what the proxy wrote down ----------------------------------------------------------------------------
 
 
@@ -563,11 +628,31 @@ def test_where_nothing_was_fetched_from_nothing_came(
         assert (Sign.STUB in kinds(signs), list(signs.modules)) == (told, ["dep"] if told else [])
 
 
+@pytest.mark.parametrize(
+    ("hosts", "told"), [(["pypi.org"], True), (["pypi.org", "git.example"], False), (["pypi.org"] * 30, False)]
+)
+def test_many_requests_hide_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hosts: list[str], *, told: bool
+) -> None:
+    """After so many, the proxy tells of each host once: from one that is no index may have come anything."""
+    monkeypatch.setattr(outside, "_FULL", 5)
+    monkeypatch.setattr(outside, "_MOST", 20)
+    records = tmp_path / "records"
+    records.mkdir()
+    every = [*got("pypi.org", "/simple/x/") * 5, *(one for host in hosts for one in got(host, "/page"))]
+    (records / "requests.jsonl").write_text("".join(json.dumps(line) + "\n" for line in every))
+    nodes: Nodes = {**distribution(SITE, "dep", FILES, "9.9"), f"{SITE}/dep-9.9.dist-info/direct_url.json": GIT}
+
+    signs = audited(tmp_path / "tree", nodes, tracked=USES, published=Index(), network="allowlist", records=records)
+
+    assert (Sign.STUB in kinds(signs)) is told
+
+
 def test_what_is_the_repositorys_or_published_needs_not_be_fetched(tmp_path: Path) -> None:
     """Nor does what the base image has."""
     project: Nodes = {"/opt/dep/.git/HEAD": "ref: x", "/opt/dep/setup.py": ""}
     noted = {f"{ABOUT}/direct_url.json": CHECKOUT}
-    own = {"packages/dep/__init__.py": "", "packages/dep/core.py": "", "packages/dep/more.py": ""}
+    own = {f"packages/{path}": content for path, content in FILES.items()}
     every: Nodes = {**distribution(SITE, "dep", FILES), **noted}
 
     def told(**options: object) -> set[Sign]:

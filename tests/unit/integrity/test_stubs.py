@@ -315,6 +315,10 @@ def test_untracked_files_that_stand_for_a_module_are_told(tmp_path: Path, path: 
     [
         ({"wandb/run/files/model.py": ""}, False),
         ({"torch": Link("/opt/torch"), "/opt/torch/__init__.py": ""}, True),
+        ({"torch": Link("/opt/torch"), "/opt/torch/__init__.pyc": b"x"}, True),
+        ({"torch": Link("/opt/torch"), "/opt/torch/__init__.abi3.so": b"x"}, True),
+        ({"torch": Link("/opt/torch"), "/opt/torch/part.py": ""}, True),
+        ({"torch": Link("/opt/torch"), "/opt/torch/data.txt": ""}, False),
         ({"torch": Link("/opt/nowhere")}, False),
         ({"torch": Link("/proc/self/root/opt/torch"), "/opt/torch/__init__.py": ""}, True),
         ({"torch": Link("data"), "data/__init__.py": ""}, False),
@@ -421,3 +425,25 @@ def test_an_archive_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     nodes: Nodes = {f"{SITE}/x.pth": "/opt/s.zip\n", "/opt/s.zip": bytes(9 * 1024 * 1024)}
 
     assert kinds(audited(tmp_path, nodes, tracked=USES)) == {Sign.UNREADABLE}
+
+
+# --- several folders of one name --------------------------------------------------------------------------
+
+
+def test_a_package_goes_before_folders_without_an_init(tmp_path: Path) -> None:
+    """Wherever on the path they are: what an earlier folder has is no part of it."""
+    nodes: Nodes = {
+        **distribution(SITE, "other", {"dep/part.py": ""}),
+        f"{SITE}/x.pth": "/opt/stubs\n",
+        "/opt/stubs/dep/__init__.py": "",
+    }
+
+    assert "dep" in audited(tmp_path, nodes, tracked=USES).modules
+
+
+def test_all_folders_of_a_namespace_package_are_somebodys(tmp_path: Path) -> None:
+    """What one distribution has says nothing of a folder of the same name elsewhere."""
+    nodes: Nodes = {**distribution(SITE, "other", {"dep/part.py": ""}), f"{SITE}/x.pth": "/opt/stubs\n"}
+
+    assert not audited(tmp_path, nodes, tracked=USES).modules
+    assert "dep" in audited(tmp_path, {**nodes, "/opt/stubs/dep/more.py": ""}, tracked=USES).modules

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.hardware import Device
-from pytest_researchenv.leases.choice import GpuChoice, SharingSettings, parse_gpus, visible
+from pytest_researchenv.leases.choice import GpuChoice, SharingSettings, allotted, parse_gpus, visible
 
 
 def device(index: int, uuid: str) -> Device:
@@ -119,3 +119,25 @@ def test_a_device_that_is_not_there_is_named(name: str) -> None:
 def test_slots_follow_from_processors_and_memory(slots: int, processors: int, gib: int, expected: int) -> None:
     """As many as have a processor and their memory, and one at least; a number that was given is kept."""
     assert SharingSettings(slots=slots).number_of_slots(processors=processors, memory_bytes=gib * 1024**3) == expected
+
+
+@pytest.mark.parametrize(
+    ("cuda", "step", "job", "expected"),
+    [
+        (None, None, None, None),
+        ("1", None, None, "1"),
+        ("0", "3", "2,3", "3"),
+        (None, None, "2,3", "2,3"),
+        ("", "3", None, ""),
+        ("-1", "3", None, "-1"),
+        ("1", None, "4,5", "1"),
+    ],
+    ids=["nothing", "cuda", "caged", "job", "hidden", "switched off", "chosen"],
+)
+def test_slurm_tells_the_hosts_numbers(
+    cuda: str | None, step: str | None, job: str | None, expected: str | None
+) -> None:
+    """In a job's cage every first device is 0, and the engine is in no cage; what the user chose in the job counts."""
+    given = {"CUDA_VISIBLE_DEVICES": cuda, "SLURM_STEP_GPUS": step, "SLURM_JOB_GPUS": job}
+
+    assert allotted({name: value for name, value in given.items() if value is not None}) == expected

@@ -7,7 +7,7 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -359,3 +359,23 @@ def test_a_ticket_is_what_is_written(folder: Path) -> None:
     assert isinstance(ticket, Ticket)
     assert (ticket.purpose, ticket.devices, ticket.among, ticket.held) == ("Zweck „ü“", 1, TWO, ("GPU-a",))
     assert ticket.amounts == {"slots": Amount(1, 4)}
+
+
+def test_who_is_taken_out_of_the_line_again_and_again_gives_up(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another user of the host can do that; nobody waits for ever, and the error says what happened."""
+    change = Record.change
+
+    def emptied(self: Record, wished: Callable[[Line], Line]) -> Line:
+        change(self, wished)
+        return change(self, partial(_replaced, by=Line()))
+
+    monkeypatch.setattr(Record, "change", emptied)
+
+    with pytest.raises(LeaseError, match=r"gave up after \d+ s of being taken out of the line"):
+        taken_soon(folder)
+
+
+def taken_soon(folder: Path) -> None:
+    """Take something, with little patience."""
+    with Desk(folder, patience_s=0.5).lease(wanted()):
+        pass

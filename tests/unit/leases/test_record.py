@@ -247,3 +247,25 @@ def test_reading_waits_for_nobody(folder: Path) -> None:
 
     with Desk(folder).lease(wanted()):
         Record(folder).change(look)
+
+
+def test_a_state_that_nothing_can_follow_is_no_end_of_waiting(folder: Path) -> None:
+    """Another user of the host may leave one: whoever wrote the next would never see it, and wait for ever."""
+    desk = Desk(folder)
+    with desk.lease(wanted()):
+        pass
+    written = folder / states(folder)[0]
+    written.rename(folder / "line-999999999999.json")
+
+    with pytest.raises(LeaseError, match="the last state"), Desk(folder).lease(wanted()):
+        pass
+
+    assert states(folder) == ["line-999999999999.json"]
+
+
+@pytest.mark.parametrize("name", ["line-٠٠٠٠٠٠٠٠٠٠٠٩.json", "line-1000000000000.json", "line-999.json"])
+def test_what_is_not_named_like_a_state_is_none(folder: Path, name: str) -> None:
+    """Digits of other scripts are digits, too, and names of other lengths would not be in order."""
+    for _ in range(2):
+        with Desk(folder).lease(wanted()):
+            (folder / name).write_text("{}")

@@ -153,6 +153,24 @@ def test_a_run_outlives_twenty_kills(tmp_path: Path, whom: str, workers: list[st
         _survives(workplace, f"killed-{number}", whom, workers, moment)
 
 
+def test_sigterm_ends_a_session_in_order(tmp_path: Path) -> None:
+    """As Ctrl-C does: the process says how it ended, and the next session does the rest."""
+    workplace = Workplace(tmp_path, pause_s=0.2)
+    with _session(workplace, "ended") as process:
+        _await_work(workplace, process, 0.1)
+        process.terminate()
+        assert process.wait(DEADLINE_S) == pytest.ExitCode.INTERRUPTED
+    assert problems_of_junit(workplace.junit.read_bytes()) == []
+    (manifest,) = workplace.manifests("ended")
+    assert manifest["exit_status"] == pytest.ExitCode.INTERRUPTED
+    before = _records(workplace, "ended")
+
+    code, printed = workplace.run("--researchenv-run=ended", MENDED="1")
+
+    assert code == 0, printed
+    assert {name: _records(workplace, "ended").get(name) for name in before} == before
+
+
 def test_a_damaged_record_of_a_test_that_was_cut_short_stops_nothing(tmp_path: Path) -> None:
     """It is left out of the report, and all other tests are run and reported."""
     store = Store(tmp_path, "r")

@@ -132,7 +132,7 @@ def test_what_it_rests_on_is_recorded_beside_it(gym: ResearchLab) -> None:
     kept = judged.result
     for name in ("basis", "dataset", "snapshot", "base_image", "harness", "log_digest", "seal", "session", "created"):
         assert getattr(kept, name), name
-    assert kept.log == "research-steps2-001.log"
+    assert (kept.log, kept.interpreter) == ("research-steps2-001.log", "interpreter-1")
     assert json.loads((judged.folder / "research-steps2-001.json").read_text())["verdict"] == "passed"
 
 

@@ -69,6 +69,32 @@ def test_a_process_of_an_earlier_boot_is_dead() -> None:
     assert alive("another-boot/" + Owner.current("tests").process.partition("/")[2]) is False
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting takes root")
+@pytest.mark.parametrize("hidepid", ["1", "2"])
+def test_another_users_process_that_is_hidden_is_not_taken_for_dead(hidepid: str) -> None:
+    """A sweep must not take its things, although /proc does not show it; one that has really ended is dead."""
+    process = Owner.current("tests").process
+    parts = process.split("/")
+    gone = "/".join([*parts[:2], "4194303", parts[3]])
+    script = (
+        "import os; from pytest_researchenv.sandbox.labels import alive\n"
+        "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        f"print(alive({process!r}), alive({gone!r}))"
+    )
+    mounted = f'mount -t proc -o hidepid={hidepid} proc /proc && exec "$@"'
+
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", mounted, "sh", sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    if "mount: /proc" in done.stderr:
+        pytest.skip(done.stderr)
+    assert done.stdout.split() == ["None", "False"], done.stderr
+
+
 @pytest.mark.parametrize("process", ["", "nonsense", "a/b", "a/b/c/d"])
 def test_of_a_malformed_process_nothing_is_known(process: str) -> None:
     """What cannot be read is not taken for dead."""

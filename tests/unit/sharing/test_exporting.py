@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tarfile
 import threading
 from pathlib import Path
@@ -15,6 +16,7 @@ from pytest_researchenv.model import Tier
 from pytest_researchenv.sharing import packing
 from pytest_researchenv.sharing.contents import TABLE, contents_json
 from pytest_researchenv.store import Store
+from tests.refusals import room_for
 from tests.unit.sharing.machines import Machine
 from tests.unit.sharing.parcels import brought, files_in
 
@@ -110,6 +112,31 @@ def test_nothing_is_overwritten(machine: Machine, capsys: pytest.CaptureFixture[
 
     assert "is there already, and is not overwritten" in capsys.readouterr().err
     assert sorted(machine.folder.iterdir()) == before
+
+
+def test_what_does_not_fit_is_said_of_where_it_was_to_go(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not of the file that was being read; and nothing is left there."""
+    (machine.attempt(1) / "transcript.log").write_bytes(os.urandom(100_000))
+    target = machine.folder / "x.tar.gz"
+
+    with room_for(20_000):
+        assert main(["export", "run", "--results", str(machine.results), "-o", str(target)]) == 1
+
+    assert f"{target} cannot be written: [Errno 27] File too large; name another place" in capsys.readouterr().err
+    assert [path.name for path in machine.folder.iterdir()] == ["results"]
+
+
+@pytest.mark.parametrize("what", ["run", "environment"])
+def test_a_place_that_cannot_be_written_is_said(
+    machine: Machine, capsys: pytest.CaptureFixture[str], what: str
+) -> None:
+    """Also where there is nothing to be taken away afterwards."""
+    (machine.folder / "file").touch()
+    target = machine.folder / "file" / "x"
+    named = ["--results", str(machine.results)] if what == "run" else [str(machine.attempt(1)), "--no-image"]
+
+    assert main(["export", what, *named, "-o", str(target)]) == 1
+    assert f"{target} cannot be written: [Errno 20] Not a directory" in capsys.readouterr().err
 
 
 def test_what_came_there_meanwhile_is_not_overwritten(tmp_path: Path) -> None:

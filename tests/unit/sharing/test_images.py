@@ -14,7 +14,10 @@ import pytest
 
 from pytest_researchenv.cli import main
 from pytest_researchenv.errors import ConfigurationError
+from pytest_researchenv.model import EnvironmentKey
 from pytest_researchenv.sharing.images import check_images
+from pytest_researchenv.sharing.importing import _placed
+from pytest_researchenv.store import Attempt
 from tests.unit.sharing.machines import Machine
 from tests.unit.sharing.parcels import files_in, parcel
 
@@ -123,3 +126,12 @@ def test_images_can_be_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert main(["import", str(source), "--results", str(tmp_path / "here"), "--no-images"]) == 0
     assert files_in(tmp_path / "here") == files_in(machine.results)
     capsys.readouterr()
+
+
+@pytest.mark.parametrize("said", ["repo", "a/b/c/d/e/f/g/h/i/j/k"])
+def test_an_image_is_named_by_the_folder_of_its_attempt(tmp_path: Path, said: str) -> None:
+    """What its records say of a repository may be anything, and no part of a path."""
+    folder = tmp_path / "default" / "agent" / "suite" / "repo" / "attempt-002"
+    forged = Attempt(EnvironmentKey("other", "../x", said, 7), folder)
+
+    assert _placed(forged, tmp_path / "default").key == EnvironmentKey("default", "agent", "suite/repo", 2)
