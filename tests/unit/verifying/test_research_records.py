@@ -13,6 +13,7 @@ from pytest_researchenv.provenance import digest_of, seal_of
 from pytest_researchenv.store import Attempt, Store, research_stem
 from pytest_researchenv.verifying.records import read_records
 from tests.unit.research.test_verdict import came
+from tests.unit.sharing.machines import BASE, IMAGE
 
 
 @pytest.fixture
@@ -21,11 +22,11 @@ def attempt(tmp_path: Path) -> Attempt:
     made = Store(tmp_path, "default").begin("oracle", "mine/digits", "session")
     made.save_report(b"{}")
     made.save_environment(
-        Environment(made.key, "sha256:1", "sha256:0", "/workspace/x", None, "no report", (), {}, {}, "exited", "")
+        Environment(made.key, IMAGE, BASE, "/workspace/x", None, "no report", (), {}, {}, "exited", "")
     )
     log = made.next_log(research_stem("steps2"))
     log.write_bytes(b"evaluated\n")
-    result = replace(came(dict.fromkeys(range(5), 97.0)), log=log.name, snapshot="sha256:1", base_image="sha256:0")
+    result = replace(came(dict.fromkeys(range(5), 97.0)), log=log.name, snapshot=IMAGE, base_image=BASE)
     made.save_research(log, replace(result, log_digest=digest_of(log)))
     return made
 
