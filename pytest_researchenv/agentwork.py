@@ -235,7 +235,7 @@ def _spec(
         limits=order.limits,
         devices=devices,
         labels={"researchenv.attempt": str(attempt.key)},
-        scratch=SCRATCH if needs.prompted else "",
+        scratch=SCRATCH if needs.prompted or way else "",
     )
 
 

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import logging
-import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Protocol, final
+from typing import final
 
 from pytest_researchenv.access import Access
 from pytest_researchenv.agents.protocol import Agent, Needs
 from pytest_researchenv.archiving.index import newest_index
 from pytest_researchenv.assignment import assignment_of
 from pytest_researchenv.breaker import CircuitBreaker
-from pytest_researchenv.detached.following import follow
-from pytest_researchenv.detached.record import going_on, keeper_of, work_of
-from pytest_researchenv.detached.stages import Continuation, continuation_of
+from pytest_researchenv.detached.going import Going, Starting
 from pytest_researchenv.disk.need import predicted
 from pytest_researchenv.disk.room import LEAST_BYTES
 from pytest_researchenv.disk.space import Space
@@ -35,32 +31,35 @@ from pytest_researchenv.errors import (
 from pytest_researchenv.frozen import evict, sweep
 from pytest_researchenv.gateway.protocol import Gateway, Ledger, ModelService
 from pytest_researchenv.leases.desk import holds_nothing
-from pytest_researchenv.model import Environment, EnvironmentKey, Eviction, Examination, Repository, Tier, Verdict
+from pytest_researchenv.model import (
+    Environment,
+    EnvironmentKey,
+    Eviction,
+    Examination,
+    Repository,
+    Tier,
+    TierResult,
+    Verdict,
+)
 from pytest_researchenv.ordering import Orders
 from pytest_researchenv.probes.protocol import Tree
 from pytest_researchenv.progress import Teller
 from pytest_researchenv.provision import provision
 from pytest_researchenv.redaction import Redactor, secrets_in
+from pytest_researchenv.research.result import ResearchResult
 from pytest_researchenv.secrets import Secret
-from pytest_researchenv.settings import Extension, Settings
+from pytest_researchenv.settings import Settings
 from pytest_researchenv.source import fetch
 from pytest_researchenv.spending import Allowance, Spending
 from pytest_researchenv.store import Attempt, Store
 
 
-__all__ = ["Environments", "Starting"]
+__all__ = ["Environments"]
 
 _log = logging.getLogger(__name__)
 
 #: How long what is done around an agent's work may take, in seconds: starting, freezing.
 _AROUND_S = 3600.0
-
-
-class Starting(Protocol):
-    """Starts a process that looks after an attempt."""
-
-    def __call__(self, agent: str, repository: Repository, attempt: Attempt) -> subprocess.Popen[bytes]:
-        """Start it."""
 
 
 @final
@@ -88,6 +87,7 @@ class Environments:
         self._space: Space | None = None
         self._differences: dict[EnvironmentKey, list[str]] = {}
         self._store = Store(settings.results, settings.run, redactor=lambda: self.redactor)
+        self._going = Going(settings, self._store, say)
         self._breaker = CircuitBreaker(self._store.folder, settings.session)
         self._spending = Spending(
             self._store.folder,
@@ -133,12 +133,16 @@ class Environments:
             attempt = self._current(agent_name, repository, trial)
             if attempt is None:
                 return self._built(agent, repository, trial)
-            self._await(attempt)
-            if self._goes_on(attempt):
+            self._going.wait(attempt)
+            attempt = self._going.standing(attempt)
+            if self._going.wanted(attempt):
+                frozen = attempt.environment()
+                if frozen is not None and (stale := self._stale(frozen, agent, repository)):
+                    raise StaleEnvironmentError(stale)
                 return self._built(agent, repository, trial, goes_on=attempt.key.attempt)
             if found := self._reusable(attempt, agent, repository, retry=retry):
                 return attempt, found
-            if undecided := self._undecided(attempt):
+            if undecided := self._going.undecided(attempt):
                 raise StaleEnvironmentError(undecided)
             return self._built(agent, repository, trial)
 
@@ -227,11 +231,10 @@ class Environments:
         """
         agent = self._find_agent(agent_name)
         attempt = self._current(agent_name, repository, trial)
+        attempt = self._going.standing(attempt) if attempt else None
         environment = attempt.environment() if attempt else None
-        if attempt and self._settings.rebuild and going_on(attempt):
-            return f"{attempt.key} is still at work: end it with `researchenv stop {attempt.folder}`, or wait for it"
         if environment is None or self._settings.rebuild:
-            undecided = self._undecided(attempt) if attempt else ""
+            undecided = self._going.undecided(attempt) if attempt else ""
             return undecided or self._access.problem(self._orders.needs(agent, repository))
         with self._say.at(agent_name, repository.slug):
             return self._stale(environment, agent, repository)
@@ -339,7 +342,9 @@ class Environments:
         newest = earlier[-1]
         if not newest.finished:
             return Verdict.ERROR if newest.error() else None
-        verdicts = [one.verdict for one in newest.judged(subject) if one.session != self._settings.session]
+        found: Sequence[TierResult | ResearchResult]
+        found = newest.judged(subject) if isinstance(subject, Tier | Examination) else newest.research(subject)
+        verdicts = [one.verdict for one in found if one.session != self._settings.session]
         return verdicts[-1] if verdicts else None
 
     def tree(self, repository: Repository) -> Tree:
@@ -359,38 +364,6 @@ class Environments:
         attempts = [one for one, start in starts if start.trial == trial]
         ours = [one for one, start in starts if start.trial == trial and start.session == self._settings.session]
         return next(reversed(ours or attempts), None)
-
-    def _await(self, attempt: Attempt) -> None:
-        """Wait for an attempt that a process of its own looks after, from whatever session; one that died is recorded.
-
-        Raises:
-            InfrastructureError: it came to nothing.
-        """
-        if attempt.finished or attempt.error() or keeper_of(attempt.folder) is None:
-            return
-        self._follow(attempt)
-
-    def _follow(self, attempt: Attempt, process: subprocess.Popen[bytes] | None = None) -> Environment:
-        return follow(
-            attempt,
-            say=self._say,
-            process=process,
-            stop_with=self._settings.stop_detached,
-            gone=lambda message: f"{message}. {_what_now(attempt)}",
-        )
-
-    def _goes_on(self, attempt: Attempt) -> bool:
-        """Whether the user wants an attempt of an earlier session to go on, as its next stage."""
-        wanted = self._settings.extension is not None and attempt.session != self._settings.session
-        return wanted and work_of(attempt.folder) is not None
-
-    def _undecided(self, attempt: Attempt) -> str:
-        """Say what the user has to decide where work was archived and not frozen; empty where nothing is to be."""
-        if attempt.finished or self._settings.rebuild or self._settings.extension is not None:
-            return ""
-        if not attempt.error() or newest_index(attempt.folder) is None:
-            return ""
-        return f"{attempt.key} ended in an error: {attempt.error()}\n{_what_now(attempt)}"
 
     def _reusable(self, attempt: Attempt, agent: Agent, repository: Repository, *, retry: bool) -> Environment | None:
         ours = attempt.session == self._settings.session
@@ -453,7 +426,7 @@ class Environments:
             attempt = self._store.begin(agent.name, repository.key, session, trial=trial, goes_on=goes_on)
             try:
                 if self._start is not None and assignment_of(repository).detached:
-                    return attempt, self._follow(attempt, self._start(agent.name, repository, attempt))
+                    return attempt, self._going.follow(attempt, self._start(agent.name, repository, attempt))
                 return attempt, self._build(attempt, agent, repository, inputs)
             except ProviderError as error:
                 # What was archived of hours of work is not done again.
@@ -469,7 +442,7 @@ class Environments:
         _log.info("building %s", attempt.key)
         self._say("fetching the source")
         try:
-            continuation = self._continuation(attempt)
+            continuation = self._going.continuation(attempt)
             needs = self._orders.needs(agent, repository, continuation)
             with self._room(attempt, agent, repository), self._allowance(needs) as money:
 
@@ -502,16 +475,6 @@ class Environments:
             self._breaker.answered(agent.needs.service)
         return environment
 
-    def _continuation(self, attempt: Attempt) -> Continuation | None:
-        """From where an attempt goes on; None where it begins."""
-        start = attempt.start
-        if not start.goes_on:
-            return None
-        before = self._store.attempt(attempt.key.agent, attempt.key.repository, start.goes_on)
-        # What the user adds is added once: where a stage of this session is tried again, it has it already.
-        extension = self._settings.extension if before.session != self._settings.session else None
-        return continuation_of(self._store, attempt, extension or Extension(0.0))
-
     def _room(self, attempt: Attempt, agent: Agent, repository: Repository) -> AbstractContextManager[None]:
         """Set room aside on the engine's disk, as much as earlier attempts took."""
         engine = self._engine()
@@ -534,19 +497,6 @@ class Environments:
             return nullcontext(Allowance(None))
         most_s = (needs.timeout_s or 0.0) + _AROUND_S
         return self._spending.allowance(needs.budget.max_cost_usd, most_s=most_s, say=self._say)
-
-
-def _what_now(attempt: Attempt) -> str:
-    """What can be done about an attempt whose work was not frozen."""
-    index = newest_index(attempt.folder)
-    if index is None:
-        return "Nothing of its work was archived: begin anew"
-    at = datetime.fromtimestamp(index.began, UTC).isoformat(timespec="seconds")
-    return (
-        f"Its folder was archived last at {at}: go on from there with --researchenv-run={attempt.key.run} "
-        "--researchenv-extend=0, which gives what is left of its budget and nothing more, or begin anew with "
-        "--researchenv-rebuild"
-    )
 
 
 @lru_cache(maxsize=8)

@@ -19,9 +19,10 @@ from pytest_researchenv.agents.protocol import Agent
 from pytest_researchenv.agents.registry import find_agent
 from pytest_researchenv.assets import fetch_asset
 from pytest_researchenv.basis import audit_basis, tier_basis
+from pytest_researchenv.detached.going import Starting
 from pytest_researchenv.diagnosis import Diagnosis, diagnosis_of
 from pytest_researchenv.engine import Engine
-from pytest_researchenv.environments import Environments, Starting
+from pytest_researchenv.environments import Environments
 from pytest_researchenv.errors import ConfigurationError, InfrastructureError, ResearchEnvError
 from pytest_researchenv.hardware import Hardware
 from pytest_researchenv.integrity.audit import audit

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -195,7 +195,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         stored = {subject: _stored(environments, case, subject) for subject in tiers_of(item)} if case else {}
         wanted = any(rerun.wants(subject, verdict) for subject, verdict in stored.items())
         if research:
-            wanted = rerun.wants(None, _stored_research(environments, research))
+            wanted = rerun.wants(None, _stored_research(config, environments, research))
         (chosen if wanted else others).append(item)
     config.hook.pytest_deselected(items=others)
     items[:] = chosen
@@ -242,30 +242,45 @@ def _research_plan(config: pytest.Config, items: list[pytest.Item]) -> str:
     cases = [case for item in items if (case := research_case_of(item)) and case.agent]
     if not cases:
         return ""
-    places = _places(cases)
+    places = _places(config, cases)
     if not places:
         tasks = len({case.task.key for case in cases})
         return f"researchenv: research: sub-tasks: {len(cases)} of {tasks} tasks; none can be run yet"
     environments = harness_of(config).environments
     missing = [
-        str(case.agent) for case, place in places if not environments.exists(str(case.agent), place, trial=case.trial)
+        environments.most_usd(str(case.agent), place)
+        for case, place in places
+        if not environments.exists(str(case.agent), place, trial=case.trial)
     ]
-    ours = {case.task.key for case, _ in places}
-    judged = sum(case.task.key in ours for case in cases)
+    judged = sum(_runnable(config, case) for case in cases)
     return (
         f"researchenv: research: {len(missing)} tasks to work at, {len(places) - len(missing)} to reuse; "
         f"sub-tasks: {judged} to evaluate, {len(cases) - judged} cannot be run yet"
-    ) + _most(environments.most_usd, missing, options.agent_settings(config).max_cost_usd)
+    ) + _most(missing, options.agent_settings(config).max_cost_usd)
 
 
-def _places(cases: Iterable[ResearchCase]) -> list[tuple[ResearchCase, Repository]]:
+def _places(config: pytest.Config, cases: Iterable[ResearchCase]) -> list[tuple[ResearchCase, Repository]]:
     """Of each piece of work at a task that something here evaluates one case, with what agents know the task as."""
     # Evaluations read records, which needs pydantic.
-    from pytest_researchenv.research.evaluators import evaluator_of  # noqa: PLC0415
     from pytest_researchenv.research.workplace import workplace_of  # noqa: PLC0415
 
-    found = {case.group: case for case in cases}.values()
-    return [(case, workplace_of(case.task)) for case in found if evaluator_of(case.task)]
+    found = {case.group: case for case in cases if _runnable(config, case)}.values()
+    return [(case, workplace_of(case.task)) for case in found]
+
+
+def _runnable(config: pytest.Config, case: ResearchCase) -> bool:
+    """Whether a sub-task can be evaluated with the data that the user has; devices are only known when it runs."""
+    from pytest_researchenv.research.data import missing_data  # noqa: PLC0415 - as above
+    from pytest_researchenv.research.evaluators import evaluator_of  # noqa: PLC0415
+
+    if evaluator_of(case.task) is None:
+        return False
+    if case.task.evaluation.reported is None:
+        return True
+    try:
+        return not missing_data(case.task, case.subtask_id, options.data_option(config))
+    except ConfigurationError:  # Its test says what is wrong with them.
+        return True
 
 
 def _environments_plan(config: pytest.Config, items: list[pytest.Item]) -> str:
@@ -289,7 +304,7 @@ def _environments_plan(config: pytest.Config, items: list[pytest.Item]) -> str:
         f"researchenv: environments: {len(missing)} to build, {len(cases) - len(missing)} to reuse; "
         f"tiers: {len(applicable) - audits} to judge, {skipped} not applicable"
         + (f"; {audits} to audit" if audits else "")
-    ) + _most(environments.most_usd, missing, options.agent_settings(config).max_cost_usd)
+    ) + _most([environments.most_usd(agent) for agent in missing], options.agent_settings(config).max_cost_usd)
 
 
 def _stored(environments: Environments, case: Case, subject: Tier | Examination) -> Verdict | None:
@@ -302,9 +317,9 @@ def _stored(environments: Environments, case: Case, subject: Tier | Examination)
         return Verdict.ERROR
 
 
-def _stored_research(environments: Environments, case: ResearchCase) -> Verdict | None:
+def _stored_research(config: pytest.Config, environments: Environments, case: ResearchCase) -> Verdict | None:
     """Likewise of a sub-task; that nothing here can run it is no reason to run it again."""
-    if not (places := _places([case])):
+    if not (places := _places(config, [case])):
         return Verdict.SKIPPED
     try:
         return environments.stored(str(case.agent), places[0][1], case.subtask_id, trial=case.trial)
@@ -312,9 +327,8 @@ def _stored_research(environments: Environments, case: ResearchCase) -> Verdict 
         return Verdict.ERROR
 
 
-def _most(most_usd: Callable[[str], float | None], agents: list[str], limit: float | None) -> str:
-    """Say what building can cost at most; nothing where it costs no money."""
-    each = [most_usd(agent) for agent in agents]
+def _most(each: list[float | None], limit: float | None) -> str:
+    """Say what all can cost at most, from what each can; nothing where it costs no money."""
     bounded = None if None in each else sum(cost for cost in each if cost is not None)
     if bounded == 0:
         return ""
@@ -382,7 +396,7 @@ def _problem(config: pytest.Config, cases: list[Case], research: list[ResearchCa
         listing = "\n".join(f"  {name}: {text}" for name, text in known.items())
         return f"no agent was chosen: give --researchenv-agent=NAME. Known agents:\n{listing}"
     works = [(str(case.agent), case.repository, case.trial) for case in cases]
-    works += [(str(case.agent), place, case.trial) for case, place in _places(research)] if research else []
+    works += [(str(case.agent), place, case.trial) for case, place in _places(config, research)] if research else []
     if not works:
         return ""
     environments = harness_of(config).environments

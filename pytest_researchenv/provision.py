@@ -146,7 +146,9 @@ def _stages(
     if order.beside is None:
         return ()
     numbers = dict(worked.numbers)
-    own = finished_stage(attempt, numbers, ended=ended, seconds=worked.seconds, image=image)
+    # What the tool's own process took, without what the engine needs to start it.
+    seconds = numbers.get("wall_s", worked.seconds)
+    own = finished_stage(attempt, numbers, ended=ended, seconds=seconds, image=image)
     return (*(continuation.stages if continuation else ()), own)
 
 

@@ -163,10 +163,10 @@ class Researching:
         Raises:
             ConfigurationError: the user's data are not what they should be.
         """
-        if task.evaluation.reported is None:
-            return ""
         missing = missing_data(task, subtask, self._settings.data)
-        return missing or self._engine().hardware.shortage(task.hardware.gpus)
+        if missing or not task.hardware.gpus:
+            return missing
+        return self._engine().hardware.shortage(task.hardware.gpus)
 
     def _standing(self, attempt: Attempt, environment: Environment, subtask: str, basis: str) -> ResearchResult | None:
         """Return the newest result where it is one to keep, and of what would be judged now."""

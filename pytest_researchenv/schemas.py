@@ -16,6 +16,7 @@ from pytest_researchenv.manifest import Manifest
 from pytest_researchenv.model import AttemptStart, Audit, Environment, Eviction, SelfReport, TierResult
 from pytest_researchenv.recording.activity import ActivityLine
 from pytest_researchenv.recording.journal import Line
+from pytest_researchenv.research.inspection import Inspection
 from pytest_researchenv.research.result import ResearchResult
 from pytest_researchenv.runs.origins import Origin
 from pytest_researchenv.sharing.contents import Contents
@@ -34,6 +35,7 @@ SCHEMAS: Mapping[str, tuple[TypeAdapter[Any], str]] = {
     "imported": (TypeAdapter(Origin), "attempt-001/imported.json"),
     "journal": (TypeAdapter(Line), "one line of journal-*.jsonl"),
     "manifest": (TypeAdapter(Manifest), "manifest-*.json"),
+    "inspection": (TypeAdapter(Inspection), "attempt-001/inspection-SUBTASK-001.json"),
     "research": (TypeAdapter(ResearchResult), "attempt-001/research-SUBTASK-001.json"),
     "result": (TypeAdapter(TierResult), "attempt-001/C0-001.json to C5-001.json"),
     "self-report": (TypeAdapter(SelfReport), "attempt-001/report.json"),

@@ -37,7 +37,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar, cast, final, overload
+from typing import TypeVar, cast, final
 
 from filelock import FileLock
 from pydantic import TypeAdapter, ValidationError
@@ -220,19 +220,9 @@ class Attempt:
         paths = sorted(self.folder.glob(f"{Examination.INTEGRITY}-[0-9]*.json"), key=_number)
         return [_require(path, _AUDIT) for path in paths]
 
-    @overload
-    def judged(self, subject: Tier | Examination) -> list[TierResult]: ...
-
-    @overload
-    def judged(self, subject: str) -> list[TierResult] | list[ResearchResult]: ...
-
-    def judged(self, subject: Tier | Examination | str) -> list[TierResult] | list[ResearchResult]:
-        """Every result of a tier, of the audit, or of a sub-task, oldest first."""
-        if isinstance(subject, Tier):
-            return self.results(subject)
-        if isinstance(subject, Examination):
-            return [audit.result for audit in self.audits()]
-        return self.research(subject)
+    def judged(self, subject: Tier | Examination) -> list[TierResult]:
+        """Every result of a tier or of the audit, oldest first."""
+        return self.results(subject) if isinstance(subject, Tier) else [audit.result for audit in self.audits()]
 
     def research(self, subtask: str) -> list[ResearchResult]:
         """Every result of a sub-task, oldest first."""

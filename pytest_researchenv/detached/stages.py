@@ -47,21 +47,20 @@ class Continuation:
         return Earlier(len(self.stages), sum(stage.seconds for stage in self.stages), restored=self.archive is not None)
 
 
-def continuation_of(store: Store, attempt: Attempt, extension: Extension) -> Continuation:
-    """Return from where an attempt goes on.
+def continuation_of(store: Store, before: Attempt, extension: Extension) -> Continuation:
+    """Return from where the work of an attempt goes on.
 
     Of a stage that ended by itself, or was ended, time that it did not use is not carried over: it had its chance. What
     a stage did not use whose process died, and dollars, are.
 
     Args:
         store: where attempts are.
-        attempt: the one that goes on.
+        before: the attempt, which is over.
         extension: what the user adds.
 
     Raises:
         ConfigurationError: there is nothing to go on from, or nothing left to go on with.
     """
-    before = store.attempt(attempt.key.agent, attempt.key.repository, attempt.start.goes_on)
     stages = stages_up_to(store, before)
     environment = before.environment()
     if not stages:

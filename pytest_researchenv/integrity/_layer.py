@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import posixpath
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import final
 
 from pytest_researchenv.errors import UnknownChangesError
@@ -60,3 +60,16 @@ class Layer:
         prefix = f"{folder.rstrip('/')}/"
         place = bisect.bisect_left(self._sorted, prefix)
         return place == len(self._sorted) or not self._sorted[place].startswith(prefix)
+
+    def below(self, folders: Collection[str]) -> dict[str, ChangeKind] | None:
+        """What was changed at or below some folders; None where that is not kept here."""
+        if self._kinds is None:
+            return None
+        found = {folder: self._kinds[folder] for folder in folders if folder in self._kinds}
+        for folder in folders:
+            prefix = f"{folder.rstrip('/')}/"
+            place = bisect.bisect_left(self._sorted, prefix)
+            while place < len(self._sorted) and self._sorted[place].startswith(prefix):
+                found[self._sorted[place]] = self._kinds[self._sorted[place]]
+                place += 1
+        return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 import zipfile
 from collections.abc import Iterator
@@ -86,7 +87,8 @@ def _files(snapshot: Snapshot, top: str, folder: str, name: str) -> Iterator[Cus
     touched = snapshot.touched(top)
     # In a folder of the agent's there is what the record has, which may have another name for what is no ASCII; in one
     # of the base image's a link may lead to what was changed.
-    found = {source} if source in touched or not top.isascii() or snapshot.base(top) is not None else set()
+    is_agents = top.isascii() and snapshot.touched(posixpath.dirname(top)).get(top) == "A"
+    found = set() if is_agents and source not in touched else {source}
     package = f"{top}/{name}"
     for path in touched:
         below = path.removeprefix(f"{top}/")

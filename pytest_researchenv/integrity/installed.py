@@ -159,6 +159,9 @@ class Installed:
         That such a record names the metadata says nothing: of a file that it gives no digest of, it knows nothing.
         """
         for path in (one.path, *(f"{one.path}/{name}" for name in _METADATA)):
+            # A look for each of thousands of distributions takes the engine minutes.
+            if not self.owners(path) and path not in self._links and not self.link_above(path):
+                continue
             entry = self._snapshot.entry(path)
             owners = self.owners(entry.path) if entry is not None and entry.kind is Kind.FILE else ()
             packaged = [owner for owner in owners if owner.style in (Style.CONDA, Style.DEBIAN)]
@@ -237,7 +240,12 @@ class Installed:
         self._followed += 1
         if self._followed == _MOST_FOLLOWED:
             self.problems.append(f"more than {_MOST_FOLLOWED} files of distributions are elsewhere than they should be")
-        return self._snapshot.entry(path) if self._followed < _MOST_FOLLOWED else None
+        if self._followed >= _MOST_FOLLOWED:
+            return None
+        entry = self._snapshot.entry(path)
+        if path in self._links and (entry is None or entry.kind is Kind.LINK) and is_fleeting(self._snapshot, path):
+            self.problems.append(f"{printable(path)} leads somewhere only while a process runs")
+        return entry
 
     def _root(self, link: str) -> str:
         """The folder that a link of a whole tree of links leads into: its target without what it is in its site."""

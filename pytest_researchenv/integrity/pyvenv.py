@@ -12,8 +12,9 @@ from collections.abc import Mapping
 
 __all__ = ["is_ambiguous", "read_settings"]
 
-#: How every tool writes the one line that Python's versions read differently.
-_HOME = re.compile(r"home[ \t]+=[ \t]+\S.*")
+#: How every tool writes the one line that Python's versions read differently. A relative path is another one wherever a
+#: process runs.
+_HOME = re.compile(r"home[ \t]+=[ \t]+/.*")
 
 
 def read_settings(content: bytes) -> Mapping[str, str]:

@@ -90,7 +90,8 @@ class ImageSnapshot:
         self._problems: dict[str, None] = {}
         self._base_container = base
         self._base = Files(base, Bounds(self._note), memory=memory)
-        self._files = Files(container, Bounds(self._note), canaries, below=Below(self._base, Layer(changes())))
+        self._layer = Layer(changes())
+        self._files = Files(container, Bounds(self._note), canaries, below=Below(self._base, self._layer))
         self._changes = changes
         self._touched: dict[tuple[str, ...], Mapping[str, str]] = {}
 
@@ -142,6 +143,10 @@ class ImageSnapshot:
 
     def _recorded(self, folders: tuple[str, ...]) -> dict[str, str]:
         """The record's part about some folders; folders that only hold something changed are in it."""
+        # To read a record of 100,000 paths takes a second, and hundreds of folders may be on the path.
+        kept = self._layer.below(folders)
+        if kept is not None and len(kept) <= _MOST_TOUCHED:
+            return {path: kind.value for path, kind in kept.items()}
         below = tuple(f"{folder.rstrip('/')}/" for folder in folders)
         found: dict[str, str] = {}
         for change in self.changes():

@@ -12,6 +12,7 @@ from typing import final
 
 from pytest_researchenv.integrity.conda import conda_sums, has_condas_python, is_conda
 from pytest_researchenv.integrity.elf import read_elf
+from pytest_researchenv.integrity.fleeting import is_fleeting
 from pytest_researchenv.integrity.layout import Layout, NoLayout, layout_of
 from pytest_researchenv.integrity.loader import CACHE, DEFAULTS, cached, found_at
 from pytest_researchenv.integrity.newer import is_built_anew, newer_doubt
@@ -124,16 +125,21 @@ class _Look:
         touched = self.snapshot.touched(*self._places(), _ALTERNATIVES)
         wanted = {path: kind for path, kind in touched.items() if kind != "D" and not _APART.fullmatch(path)}
         paths = {path for path, kind in wanted.items() if kind != "A" or _LOADED.fullmatch(path)}
-        files, links = [], []
+        files, links, added = [], [], []
         for entry in entries_at(self.snapshot, paths):
             if entry.kind is Kind.FILE:
                 files.append(entry.path)
             elif entry.kind is Kind.LINK and wanted[entry.path] != "A":
                 links.append(entry)
+            elif entry.kind is Kind.LINK and (_OPENSSL.fullmatch(entry.path) or _CONVERTING.fullmatch(entry.path)):
+                added.append(entry)
         for entry in links[:_MOST_FOLLOWED]:
             self._link(entry.path, entry)
-        if len(links) > _MOST_FOLLOWED:
-            self._found(links[-1].path, "the file of the base image", f"one of {len(links)} links")
+        for entry in added[:_MOST_FOLLOWED]:
+            self._added_link(entry)
+        if len(links) > _MOST_FOLLOWED or len(added) > _MOST_FOLLOWED:
+            last = max(links, added, key=len)
+            self._found(last[-1].path, "the file of the base image", f"one of {len(last)} links")
         for judged in Packages(self.task, self.snapshot).judged(files):
             self._judged(judged)
 
@@ -160,9 +166,13 @@ class _Look:
     def _link(self, path: str, link: Entry) -> None:
         """A link in the place of something that the base image has."""
         before, target = self.snapshot.base(path), self.snapshot.entry(path)
-        if before is None or target is None or target.kind is Kind.LINK:
+        if before is None:
             return
         shown = f"a link to {link.link}"
+        if target is None or target.kind is Kind.LINK:
+            if is_fleeting(self.snapshot, path):
+                self._found(path, f"the file {before.path}", shown)
+            return
         if before.is_folder:
             if target.path != before.path:
                 self._found(path, "a folder of the system", shown)
@@ -170,6 +180,17 @@ class _Look:
             judged = next(Packages(self.task, self.snapshot).judged([target.path]), None)
             if (judged is None or judged.standing is not Standing.GENUINE) and not self._is_conda(target):
                 self._chosen(path, "the file of the base image", shown)
+
+    def _added_link(self, link: Entry) -> None:
+        """A link where programs load whatever lies there by its name."""
+        target = self.snapshot.entry(link.path)
+        if target is None or target.kind is Kind.LINK:
+            is_strange = is_fleeting(self.snapshot, link.path)
+        else:
+            judged = next(Packages(self.task, self.snapshot).judged([target.path]), None)
+            is_strange = judged is None or judged.standing is not Standing.GENUINE
+        if is_strange:
+            self._found(link.path, "what a package has", f"a link to {link.link}")
 
     def _chosen(self, path: str, claimed: str, observed: str) -> None:
         """Something stands in the place of a link, or of a program, and people may have chosen that."""
@@ -200,6 +221,8 @@ class _Look:
             entry = self.snapshot.entry(path)
             if entry is not None and entry.kind is Kind.FILE:
                 real[entry.path] = posixpath.basename(path)
+            elif is_fleeting(self.snapshot, path) and all(one.field != printable(path) for one in self.findings):
+                self._found(path, "a library", "a way that leads somewhere only while a process runs")
         for judged in Packages(self.task, self.snapshot).judged(real):
             path, name = judged.entry.path, real[judged.entry.path]
             is_elsewhere = not path.startswith(tuple(f"{place}/" for place in places))
@@ -260,6 +283,9 @@ class _Look:
         if found is None:
             self.findings.append(Finding(Sign.UNREADABLE, CACHE, "the cache that ldconfig makes", "another file"))
             return
+        if strange := next((path for paths in found.values() for path in paths if not path.startswith("/")), ""):
+            # It would be another file wherever a process runs.
+            self._found(CACHE, "the cache that ldconfig makes", f"it names {strange}")
         for name, paths in found.items():
             if _is_loaded(name, names):
                 yield from (path for path in paths if path.startswith("/"))

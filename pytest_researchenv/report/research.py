@@ -56,12 +56,15 @@ def research_page(suite: ResearchSuite) -> str:
 
 
 def _judged(suite: ResearchSuite) -> str:
-    own = [f"`{task.name}`" for task in suite.tasks if task.source.path]
-    others = [f"`{task.name}`" for task in suite.tasks if not task.source.path]
-    words = [f"Evaluated are {' and '.join(own)}."] if own else []
-    if others:
+    own = [f"`{task.name}`" for task in suite.tasks if task.evaluation.reported is None and task.source.path]
+    reported = [task for task in suite.tasks if task.evaluation.reported is not None]
+    words = [f"Evaluated so are {' and '.join(own)}."] if own else []
+    if reported:
+        names = ", ".join(f"`{task.name}`" for task in reported)
         words.append(
-            "Of the others, nothing here evaluates what was handed in yet: each of their tests is skipped, and says so."
+            f"Results of {names}\nare reported by agents themselves: they are claims, of which runs that are drawn "
+            "after the hand-in are executed again\n(`research-format.md`). A test is skipped where its data or devices "
+            "are missing, and says what to get and where to put it."
         )
     return "\n".join(words)
 

@@ -29,8 +29,8 @@ from pytest_researchenv.research.verdict import required
 
 __all__ = ["Executed", "Piece", "compared", "counted", "drawn", "pieces_of"]
 
-#: Seeds that nobody chooses by himself; what NumPy takes ends below 2^32, and some code takes signed ones.
-_FRESH_SEEDS = range(1_000_000, 2**31)
+#: Seeds that nobody chooses by himself, and that all readers take: of nine digits at most.
+_FRESH_SEEDS = range(1_000_000, 10**9)
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,6 +143,7 @@ def _execute(given: EvaluationTask, piece: Piece, interpreter: Interpreter) -> E
     """Execute a piece in a fresh container, and read what came out."""
     reported, sample = _asked(given.task)
     given.probe.log(f"[researchenv] executing {piece} again\n".encode())
+    given.say(f"executing {piece} of {given.subtask} again", limit_s=sample.hours * 3600)
 
     def call() -> tuple[Completed, Outputs]:
         out = f"{_HOME}/{secrets.token_hex(8)}"

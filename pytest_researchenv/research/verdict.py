@@ -100,6 +100,12 @@ def concluded(task: Task, name: str, evaluated: Evaluated) -> ResearchResult:
     scores: dict[str, ScoreResult] = {}
     if not findings:
         scores, findings = _scores(task, name, evaluated)
+    if evaluated.claimed:
+        # Values that were held down to what came out are not independent, and their spread says nothing.
+        count = len(evaluated.executed)
+        scores = {
+            score: replace(one, count=count, error=None, interval=None, clear=None) for score, one in scores.items()
+        }
     result = ResearchResult(
         name,
         Verdict.FAILED,

@@ -9,9 +9,11 @@ from typing import NoReturn
 
 from filelock import FileLock, Timeout
 
+from pytest_researchenv.archiving.index import FOLDER as ARCHIVES
+from pytest_researchenv.detached.record import going_on
 from pytest_researchenv.errors import StoreError
 from pytest_researchenv.packedlogs import plain_name
-from pytest_researchenv.runs.folders import RESULT, attempt_folders
+from pytest_researchenv.runs.folders import RESEARCH, RESULT, attempt_folders
 from pytest_researchenv.sharing.contents import is_run_file
 from pytest_researchenv.store import Attempt
 
@@ -44,7 +46,8 @@ def collect_run(folder: Path) -> Collected:
     found = Collected()
     for key, path in attempt_folders(folder, unreadable=_refuse):
         attempt = Attempt(key, path)
-        if not attempt.finished and not (path / "error.txt").exists() and _held(path.parent, ".lock*"):
+        begun = not attempt.finished and not (path / "error.txt").exists()
+        if begun and (going_on(attempt) or _held(path.parent, ".lock*")):
             found.left_out.append(f"{key} is being built")
             continue
         found.attempts.append(attempt)
@@ -66,7 +69,8 @@ def attempt_files(attempt: Attempt, run: Path) -> Iterator[tuple[str, Path]]:
         StoreError: its folder cannot be listed, or holds a name that no export can.
     """
     try:
-        files = sorted(path for path in attempt.folder.iterdir() if path.name[0] != ".")
+        # What was archived is to go on from on this host.
+        files = sorted(path for path in attempt.folder.iterdir() if path.name[0] != "." and path.name != ARCHIVES)
     except OSError as error:
         _refuse(attempt.folder, error)
     names = {path.name for path in files}
@@ -84,9 +88,11 @@ def attempt_files(attempt: Attempt, run: Path) -> Iterator[tuple[str, Path]]:
 
 def _is_being_written(path: Path, names: set[str]) -> bool:
     """Whether it is the log of a probe that goes on: one that was killed leaves a log without a record, too."""
-    found = RESULT.fullmatch(path.name)
-    alone = found is not None and f"{found[1]}-{found[2]}.json" not in names
-    return alone and found is not None and _held(path.parent, f".{found[1]}.lock")
+    if not (RESULT.fullmatch(path.name) or RESEARCH.fullmatch(path.name)):
+        return False
+    subject, _, rest = path.name.rpartition("-")
+    number = rest.partition(".")[0]
+    return f"{subject}-{number}.json" not in names and _held(path.parent, f".{subject}.lock")
 
 
 def _held(folder: Path, pattern: str) -> bool:

@@ -30,7 +30,8 @@ from pytest_researchenv.model import (
 from pytest_researchenv.packedlogs import log_place
 from pytest_researchenv.probes.claimed import shown
 from pytest_researchenv.provenance import digest_of, seal_of
-from pytest_researchenv.runs.folders import RESULT
+from pytest_researchenv.research.result import ResearchCause, ResearchResult
+from pytest_researchenv.runs.folders import RESEARCH, RESULT
 from pytest_researchenv.runs.origins import origin_of
 from pytest_researchenv.selfreport import parse_report
 
@@ -42,6 +43,7 @@ _T = TypeVar("_T")
 _ENVIRONMENT = TypeAdapter(Environment)
 _RESULT = TypeAdapter(TierResult)
 _AUDIT = TypeAdapter(Audit)
+_RESEARCH = TypeAdapter(ResearchResult)
 
 #: What is recorded before the environment is, by the store and by nobody else.
 _RECORDED = (
@@ -109,6 +111,10 @@ def read_records(folder: Path, key: EnvironmentKey) -> Records:
             results.setdefault(subject, []).append(result)
             altered += [f"{name}: {problem}" for problem in _result_problems(folder, name, subject, result)]
             altered += [f"{name}: {problem}" for problem in _origin_problems(result, environment)]
+    for name, subtask in _research_files(folder):
+        if research := read(name, _RESEARCH, lambda record: record.seal):
+            altered += [f"{name}: {problem}" for problem in _research_problems(folder, name, subtask, research)]
+            altered += [f"{name}: {problem}" for problem in _image_problems(research, environment)]
     altered += _unbelieved(results)
     altered += _gaps(folder)
     return Records(environment, {name: tuple(every) for name, every in results.items()}, tuple(altered), seals)
@@ -137,6 +143,26 @@ def _result_files(folder: Path) -> Iterator[tuple[str, Tier | Examination]]:
     found = [match for path in folder.iterdir() if (match := RESULT.fullmatch(path.name)) and match[3] == "json"]
     for match in sorted(found, key=lambda match: (match[1], int(match[2]))):
         yield match[0], judged_named(match[1])
+
+
+def _research_files(folder: Path) -> Iterator[tuple[str, str]]:
+    """Name of each record of a research task's sub-task, and the sub-task, in order."""
+    found = [match for path in folder.iterdir() if (match := RESEARCH.fullmatch(path.name)) and match[3] == "json"]
+    for match in sorted(found, key=lambda match: (match[1], int(match[2]))):
+        yield match[0], match[1]
+
+
+def _research_problems(folder: Path, name: str, subtask: str, result: ResearchResult) -> Iterator[str]:
+    if result.subtask != subtask:
+        yield f"it says that {result.subtask} was judged"
+    yield from _log_problems(folder, name, result)
+    if (result.verdict is Verdict.PASSED) is not (result.cause is ResearchCause.NONE):
+        yield f"it says {result.verdict}, and why it did not pass: {result.cause}"
+    above = bool(result.deciding and result.deciding.above and not result.findings)
+    if (result.verdict is Verdict.PASSED) is not above:
+        yield f"it says {result.verdict}, and its scores and findings say otherwise"
+    if result.completed is not bool(result.deciding and not result.findings):
+        yield f"it says that it was {'' if result.completed else 'not '}completed, and its scores say otherwise"
 
 
 def _unbelieved(results: Mapping[Tier | Examination, Sequence[TierResult]]) -> Iterator[str]:
@@ -203,16 +229,20 @@ def _report_problems(path: Path, environment: Environment) -> Iterator[str]:
 
 
 def _result_problems(folder: Path, name: str, subject: Tier | Examination, result: TierResult) -> Iterator[str]:
-    log = f"{name.removesuffix('.json')}.log"
     if result.tier is not subject:
         yield f"it says that {result.tier} was judged"
+    yield from _log_problems(folder, name, result)
+    if (result.verdict is Verdict.PASSED) is not (result.cause is Cause.NONE):
+        yield f"it says {result.verdict}, and why it did not pass: {result.cause}"
+    yield from _finding_problems(subject, result)
+
+
+def _log_problems(folder: Path, name: str, result: TierResult | ResearchResult) -> Iterator[str]:
+    log = f"{name.removesuffix('.json')}.log"
     if result.log != log:
         yield f"its log is {log}, and it names {result.log!r}"
     elif (found := digest_of(folder / log)) != result.log_digest:
         yield f"{log} is not the log that was written: {'it has changed' if found else 'it is gone'}"
-    if (result.verdict is Verdict.PASSED) is not (result.cause is Cause.NONE):
-        yield f"it says {result.verdict}, and why it did not pass: {result.cause}"
-    yield from _finding_problems(subject, result)
 
 
 def _finding_problems(subject: Tier | Examination, result: TierResult) -> Iterator[str]:
@@ -232,13 +262,19 @@ def _finding_problems(subject: Tier | Examination, result: TierResult) -> Iterat
             yield f"{field} ({kind}) is {says}"
 
 
-def _origin_problems(result: TierResult, environment: Environment | None) -> Iterator[str]:
+def _image_problems(result: TierResult | ResearchResult, environment: Environment | None) -> Iterator[str]:
     if environment is None:
         return
     if result.snapshot != environment.image:
         yield f"it judged another image, {result.snapshot or '(none)'}, than the environment's, {environment.image}"
     if result.base_image != environment.base_image:
         yield f"it names another base image, {result.base_image or '(none)'}, than the environment's"
+
+
+def _origin_problems(result: TierResult, environment: Environment | None) -> Iterator[str]:
+    if environment is None:
+        return
+    yield from _image_problems(result, environment)
     for claim in result.claims:
         # Of a report without a field of that name nothing was claimed.
         wrote = shown(getattr(environment.report, claim.field, None))

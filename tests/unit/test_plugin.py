@@ -201,6 +201,8 @@ def test_running_without_an_agent_is_a_usage_error_that_lists_them(suite: pytest
         (["--researchenv-junit=."], "*junit*'.'*folder*"),
         (["--researchenv-gpus=device=first"], "*gpus*'device=first'*device=0,2*"),
         (["--researchenv-agent-gpus=-1"], "*agent-gpus*'-1'*whole number*"),
+        (["--researchenv-inspector=nobody"], "*inspector*nobody*"),
+        (["--researchenv-inspector=noop"], "*inspector is 'noop', which has no model*"),
         (["--researchenv-keep=some"], "*keep: 'some' is no policy: give all, failed, none*"),
         (["--researchenv-disk-floor=-1"], "*disk-floor*'-1'*GiB*"),
         (["--researchenv-slots=many"], "*slots*'many'*auto*"),

@@ -57,11 +57,11 @@ def test_a_run_outlives_a_killed_session_and_can_be_extended(
     assert len(bench.attempts()) == 1
     assert not bench.labelled(attempt)
     (stage,) = environment.stages
-    assert abs(stage.seconds - _LIMIT_S) < 5
     assert (stage.limit_s, stage.image) == (_LIMIT_S, environment.image)
 
     bench.script(_GOES_ON)
-    extended = bench.run(*_ALWAYS, "--researchenv-extend=1h")
+    # Another script is another agent, which is not let into an environment in silence.
+    extended = bench.run(*_ALWAYS, "--researchenv-extend=1h", "--researchenv-reuse-anyway")
 
     assert "attempt 2 exited with code 0" in extended, extended
     second = bench.attempts()[1]
@@ -70,7 +70,10 @@ def test_a_run_outlives_a_killed_session_and_can_be_extended(
     assert more.report
     begin, end, note = (more.report.notes or "").split()
     # By the ticks themselves: the work went on all the time that it had, and no longer.
-    assert abs(float(end) - float(begin) - _LIMIT_S) < 5
+    worked_s = float(end) - float(begin)
+    assert abs(worked_s - _LIMIT_S) < 5
+    # On a busy machine the engine takes seconds to end a container.
+    assert abs(stage.seconds - worked_s) < 5
     assert note == "kept"
     assert [(one.attempt, one.limit_s) for one in more.stages] == [(1, _LIMIT_S), (2, 3600.0)]
     assert more.stages[0] == stage

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -126,6 +127,8 @@ def gym(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Gym]:
     """A gym whose images are removed at the end; its volumes stay, as those of tools do."""
+    from docker.errors import APIError  # noqa: PLC0415 - docker only where it is asked for
+
     from pytest_researchenv.sandbox.hostsettings import host_settings  # noqa: PLC0415 - docker only where it is asked for
     from pytest_researchenv.sandbox.interpreter import ensure_interpreter  # noqa: PLC0415 - likewise
     from pytest_researchenv.sandbox.scripts import ensure_scripts  # noqa: PLC0415 - likewise
@@ -163,4 +166,6 @@ def gym(
     for image in reversed(made.images):
         docker_sandbox.remove_image(image)
     for volume in scripts:
-        docker_client.volumes.get(volume).remove()
+        # Volumes are named by their content: another worker's evaluations may be using it.
+        with suppress(APIError):
+            docker_client.volumes.get(volume).remove()

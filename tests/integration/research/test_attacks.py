@@ -135,7 +135,7 @@ def test_what_an_agent_left_to_step_on_makes_no_error(gym: Gym, script: str, cau
         # The attack is one: the image's own Python does not even start.
         spec = ContainerSpec(image=environment.image, argv=("/usr/bin/python3", "-c", "print('started')"))
         with gym.engine.sandbox.opened(spec) as container:
-            assert container.run(timeout_s=60).output.text() == "preloaded\n"
+            assert "started" not in container.run(timeout_s=60).output.text()
 
     result = gym.evaluated(TASK, environment, SUBTASK)
 

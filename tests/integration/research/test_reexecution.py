@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from junitparser.xunit2 import JUnitXml
 
 from pytest_researchenv.model import Verdict
 from pytest_researchenv.research.claims import drawn
@@ -19,6 +24,7 @@ from tests.integration.workplace import FIXTURES
 
 
 if TYPE_CHECKING:
+    from pytest_researchenv.sandbox.docker import DockerSandbox
     from tests.integration.conftest import Workshop
 
 SUBTASK, SECRET = "cifar100_n10", b"drawn after the hand-in"
@@ -76,6 +82,7 @@ def test_an_honest_report_is_executed_again_and_counts(workshop: Workshop) -> No
     # The drawn seed may be a worse one; a claim never makes it better.
     assert 80 < acc.mean <= result.claimed["Acc"]
     assert (acc.baseline.method, acc.baseline.beside) == ("three coordinates", False)
+    assert (acc.count, acc.error, acc.interval) == (2, None, None)
 
 
 def test_logs_that_nothing_computed_are_found_out(workshop: Workshop) -> None:
@@ -162,3 +169,23 @@ def test_without_a_self_report_nothing_is_executed(workshop: Workshop) -> None:
     assert (result.verdict, result.cause) == (Verdict.FAILED, ResearchCause.NO_REPORT)
     assert result.claimed["Acc"] > 80
     assert result.executed == ()
+
+
+@pytest.mark.slow
+def test_the_whole_line(docker_sandbox: DockerSandbox, tmp_path: Path) -> None:
+    """By pytest's own means: the oracle passes, noop fails, and JUnit has what was claimed and what was executed."""
+    argv = [sys.executable, "-m", "pytest", "-c", "/dev/null", "--rootdir", ".", "--junitxml=out.xml"]
+    argv += ["--researchenv-suite", str(FIXTURES / "suites/claimed")]
+    agents = ("--researchenv-agent=oracle", "--researchenv-agent=noop")
+    done = subprocess.run([*argv, *agents], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=600)
+    try:
+        found = {case.name: case for tests in JUnitXml.fromfile(str(tmp_path / "out.xml")) for case in tests}
+        oracle, noop = (found[f"test_improvement[{name}-blobs-cifar100_n10]"] for name in ("oracle", "noop"))
+        assert oracle.is_passed, done.stdout
+        assert "nothing handed in" in noop.result[0].message
+        text = (tmp_path / "out.xml").read_text()
+        assert 'name="researchenv_claimed" value="Acc 86.89; AAA 92.2917"' in text
+        assert 'name="researchenv_executed_again" value="seed 199' in text
+    finally:
+        for record in tmp_path.rglob("environment.json"):
+            docker_sandbox.remove_image(json.loads(record.read_text())["image"])

@@ -28,6 +28,7 @@ def test_every_promised_agent_is_shipped() -> None:
     """Those of the papers and the usual ones."""
     assert set(load_profiles()) == {
         "oracle",
+        "baseline",
         "noop",
         "claude-sonnet",
         "claude-opus",

@@ -60,9 +60,8 @@ def test_a_finished_run_goes_on_with_what_is_added(store: Store) -> None:
     """Time that it did not use is over; dollars are not, and what was spent stays spent."""
     first = begun(store, limit_s=3600, limit_usd=10.0)
     stage = finished(store, first, seconds=600, dollars=4.0)
-    second = begun(store, goes_on=1)
 
-    found = continuation_of(store, second, Extension(1800, 2.0))
+    found = continuation_of(store, first, Extension(1800, 2.0))
 
     assert (found.timeout_s, found.image) == (1800, "img")
     assert found.max_cost_usd == pytest.approx(8.0)
@@ -78,7 +77,7 @@ def test_a_dead_run_goes_on_with_what_was_left(store: Store) -> None:
     died(first, after_s=1000, dollars=3.0)
     archive(first.folder)
 
-    found = continuation_of(store, begun(store, goes_on=1), Extension(0.0))
+    found = continuation_of(store, first, Extension(0.0))
 
     assert found.timeout_s == pytest.approx(2600, abs=2)
     assert found.max_cost_usd == pytest.approx(7.0)
@@ -94,7 +93,7 @@ def test_stages_add_up_over_deaths_and_ends(store: Store) -> None:
     died(second, after_s=50)
     third = begun(store, goes_on=2)
 
-    found = continuation_of(store, third, Extension(0.0))
+    found = continuation_of(store, second, Extension(0.0))
     assert [(stage.attempt, stage.image) for stage in found.stages] == [(1, "one"), (2, "")]
     # Nothing was archived since: the image that it began from has all that there is.
     assert (found.image, found.archive) == ("one", None)
@@ -116,19 +115,20 @@ def test_who_has_nothing_left_is_told_what_to_give(
     store: Store, limit_usd: float | None, extension: Extension, message: str
 ) -> None:
     """A stage that could do nothing is not begun."""
-    finished(store, begun(store, limit_usd=limit_usd), seconds=10, dollars=1.0)
+    first = begun(store, limit_usd=limit_usd)
+    finished(store, first, seconds=10, dollars=1.0)
     with pytest.raises(ConfigurationError, match=message):
-        continuation_of(store, begun(store, goes_on=1), extension)
+        continuation_of(store, first, extension)
 
 
 def test_nothing_goes_on_from_nothing(store: Store) -> None:
     """An attempt that died before anything was archived is begun anew."""
-    died(begun(store), after_s=1)
+    first = begun(store)
+    died(first, after_s=1)
     with pytest.raises(ConfigurationError, match="nothing of its work was archived"):
-        continuation_of(store, begun(store, goes_on=1), Extension(60))
-    store.begin("agent", "suite/task", "session")
+        continuation_of(store, first, Extension(60))
     with pytest.raises(ConfigurationError, match="had not begun"):
-        continuation_of(store, begun(store, goes_on=3), Extension(60))
+        continuation_of(store, store.begin("agent", "suite/task", "session"), Extension(60))
 
 
 @pytest.mark.parametrize(

@@ -209,6 +209,8 @@ def test_what_replaces_pythons_search_is_named(path: str) -> None:
         "x\0\nhome = /usr/bin\n",
         "home = /usr/bin\nhome = /opt/bin\n",
         "home=/usr/bin\n",
+        "home = usr/bin\n",
+        "home = ../usr/bin\n",
         b"#" * 9_000_000,
     ],
 )

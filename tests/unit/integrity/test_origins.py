@@ -55,6 +55,13 @@ def test_what_was_published_raises_nothing(tmp_path: Path) -> None:
     assert (signs.findings, signs.remarks) == ((), ())
 
 
+def test_a_module_that_only_a_process_finds(tmp_path: Path) -> None:
+    """Nothing can be said of what is there."""
+    nodes: Nodes = {**distribution(SITE, "dep", FILES), f"{SITE}/dep/core.py": Link("/proc/self/root/opt/core.py")}
+
+    assert Sign.UNREADABLE in kinds(audited(tmp_path, nodes, tracked=USES, published=wheel(FILES)))
+
+
 def test_a_folder_that_is_named_like_those_of_data_is_code_like_any_other(tmp_path: Path) -> None:
     """What a wheel has in `dep-1.0.data` is installed elsewhere, so that nothing of the kind is in a site folder."""
     for folder in ("dep.data", "dep-1.0.data"):

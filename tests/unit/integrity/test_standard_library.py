@@ -52,7 +52,8 @@ def test_a_standard_library_that_lies_elsewhere(nodes: Nodes) -> None:
     """It is the system's for the system's interpreter, whatever leads to another."""
     python = "/opt/venv/bin/python" if "/opt/venv/pyvenv.cfg" in nodes else "/usr/bin/python3"
 
-    assert len(fields(nodes, python)) == 1
+    # Of sources and compiled modules that lie apart, both are told.
+    assert 1 <= len(fields(nodes, python)) <= 2
 
 
 def test_a_link_to_the_same_content_is_no_change() -> None:

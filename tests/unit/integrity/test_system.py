@@ -159,6 +159,35 @@ def test_a_library_that_the_loader_takes_first(name: str, old: bool) -> None:  #
     assert fields({"/etc/ld.so.cache": table, **linked}) == ["/opt/evil/real.so"]
 
 
+@pytest.mark.parametrize("target", ["/proc/self/root/opt/evil.so", "/proc/self/cwd/evil.so", "/dev/fd/3"])
+def test_a_library_that_only_a_process_finds(target: str) -> None:
+    """In the place of the system's own, or in the loader's cache."""
+    path = f"{LIB}/libz.so.1"
+    table = cache(("libz.so.1", target), ("libz.so.1", path))
+
+    assert fields(
+        {path: Link(target), "/opt/evil.so": EVIL}, {**DEBIAN, path: Link("libz.so.1.2"), f"{path}.2": EVIL}
+    ) == [path]
+    assert fields({"/etc/ld.so.cache": table, "/opt/evil.so": EVIL}) == [target]
+
+
+@pytest.mark.parametrize("name", ["ossl-modules/evil.so", "engines-3/evil.so", "gconv/EVIL.so"])
+@pytest.mark.parametrize("target", ["/opt/evil.so", "/proc/self/root/opt/evil.so"])
+def test_a_link_where_libraries_are_loaded_by_name(name: str, target: str) -> None:
+    """A link is as good as a file there. One to what a package has, or to nothing, is none."""
+    path = f"{LIB}/{name}"
+
+    assert fields({path: Link(target), "/opt/evil.so": EVIL}) == [path]
+    assert fields({path: Link(f"{LIB}/libz.so.1")}) == fields({path: Link("/opt/gone.so")}) == []
+
+
+def test_a_library_by_a_relative_path() -> None:
+    """It is another one wherever a process runs."""
+    table = cache(("libother.so.1", "./libother.so.1"), ("libz.so.1", f"{LIB}/libz.so.1"))
+
+    assert fields({"/etc/ld.so.cache": table}) == ["/etc/ld.so.cache"]
+
+
 def test_a_package_that_came_later_has_no_library_elsewhere() -> None:
     """Its records are root's to write, and packages of the system have nothing in /usr/local."""
     path = "/usr/local/lib/libz.so.1"

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from pytest_researchenv.research.cells import Cell, Run
 from pytest_researchenv.research.claims import Executed, Piece, compared, counted, drawn, pieces_of
 from pytest_researchenv.research.metrics import Direction
-from pytest_researchenv.research.outputs.formats import plans_of
+from pytest_researchenv.research.outputs.formats import plans_of, read_as
 from pytest_researchenv.research.result import ResearchCause
 from pytest_researchenv.research.suite import load_research_suite
 from pytest_researchenv.research.task import Format, Sample, Task
 from pytest_researchenv.suite import find_suite
+from tests.unit.research.made import generation, log, record, write
 
 
 TASKS = {task.acronym: task for task in load_research_suite(find_suite("researchgym")).tasks if task.source.git}
@@ -72,7 +75,24 @@ def test_what_is_drawn_is_not_known_before_the_hand_in() -> None:
     assert Counter(one[0].run.seed for one in draws).keys() == {1992, 1993, 1994}
     fresh = [one[1].run.seed for one in draws]
     assert len(set(fresh)) == 60
-    assert all(seed is not None and 10**6 <= seed < 2**31 for seed in fresh)
+    assert all(seed is not None and 10**6 <= seed < 10**9 for seed in fresh)
+
+
+def test_readers_take_every_seed_that_may_be_drawn(tmp_path: Path) -> None:
+    """The longest one, too: a log of it is read as the run that was asked for."""
+    for number in (10**6, 10**9 - 1):
+        root = tmp_path / str(number)
+        write(root / "logs/cifar224_t10.log", log(number))
+        generation(root / "preds", {number: 0.5})
+        write(root / "returns/hopper.json", json.dumps(record("Hopper-v2", "gym", number, 1.0)))
+        read = {
+            Format.CONTINUAL: read_as(Format.CONTINUAL, root / "logs"),
+            Format.TOKENIZATION: read_as(Format.TOKENIZATION, root / "preds"),
+            Format.REPLAY: read_as(Format.REPLAY, root / "returns"),
+        }
+        for form, found in read.items():
+            seeds = {one.run.seed for readings in found.readings.values() for one in readings}
+            assert (form, seeds, found.unread) == (form, {number}, ())
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,10 @@ from pytest_researchenv.provenance import digest_of
 from pytest_researchenv.store import Attempt, Store
 
 
-__all__ = ["Machine"]
+__all__ = ["BASE", "IMAGE", "Machine"]
+
+#: Whole: an engine takes the beginning of an id for the one image whose id begins so.
+IMAGE, BASE = "sha256:" + "1" * 64, "sha256:" + "0" * 64
 
 _TEXT = b"".join(b"line %06d\n" % number for number in range(2000))
 
@@ -37,8 +40,8 @@ class Machine:
         attempt.save_environment(
             Environment(
                 key=attempt.key,
-                image="sha256:1",
-                base_image="sha256:0",
+                image=IMAGE,
+                base_image=BASE,
                 workdir="/workspace/repo",
                 report=None,
                 report_problem="it is empty",
@@ -62,8 +65,8 @@ class Machine:
             verdict,
             cause,
             log=log.name,
-            snapshot="sha256:1",
-            base_image="sha256:0",
+            snapshot=IMAGE,
+            base_image=BASE,
             created="2026-01-01T00:00:00+00:00",
             log_digest=digest_of(log),
         )

@@ -17,7 +17,7 @@ from pytest_researchenv.sharing import packing
 from pytest_researchenv.sharing.contents import TABLE, contents_json
 from pytest_researchenv.store import Store
 from tests.refusals import room_for
-from tests.unit.sharing.machines import Machine
+from tests.unit.sharing.machines import BASE, Machine
 from tests.unit.sharing.parcels import brought, files_in
 
 
@@ -254,7 +254,7 @@ def test_a_recipe_tells_what_was_recorded(machine: Machine, capsys: pytest.Captu
     lines = (_exported(machine, capsys) / "recipe.Dockerfile").read_text().splitlines()
 
     assert "no guarantee" in lines[0]
-    assert "FROM sha256:0" in lines
+    assert f"FROM {BASE}" in lines
     assert "WORKDIR /workspace/repo" in lines
     begin = next(number for number, line in enumerate(lines) if line.startswith("RUN <<'END_"))
     end = lines.index(lines[begin].split("'")[1])

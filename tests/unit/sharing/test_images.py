@@ -18,7 +18,7 @@ from pytest_researchenv.model import EnvironmentKey
 from pytest_researchenv.sharing.images import check_images
 from pytest_researchenv.sharing.importing import _placed
 from pytest_researchenv.store import Attempt
-from tests.unit.sharing.machines import Machine
+from tests.unit.sharing.machines import IMAGE, Machine
 from tests.unit.sharing.parcels import files_in, parcel
 
 
@@ -106,7 +106,7 @@ def test_images_are_looked_at_before_anything_comes_in(
     """One that no environment names, and an archive of none."""
     machine = Machine(tmp_path / "machine")
     record = machine.build().folder / "environment.json"
-    record.write_text(record.read_text().replace("sha256:1", "sha256:" + "0" * 64))
+    record.write_text(record.read_text().replace(IMAGE, "sha256:" + "0" * 64))
     files = {f"run/{name}": content for name, content in files_in(machine.results / "default").items()}
     source = parcel(tmp_path / "x.tar.gz", {**files, "images.tar": b"no archive"}, images=[image])
 
