@@ -203,4 +203,6 @@ def _reason(error: BaseException) -> str:
             return "nothing listens there"
         case TimeoutError():
             return f"no answer within {_PING_S} s"
+    if "paramiko" in str(error):
+        return "ssh needs `pip install 'pytest-researchenv[ssh]'`"
     return str(error)

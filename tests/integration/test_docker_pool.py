@@ -1,15 +1,13 @@
-"""Several container engines at once: this host's, and a second real one by tcp with TLS and by ssh. Long proofs."""
+"""Several container engines at once: this host's, and a second real one by tcp with TLS. Long proofs."""
 
 from __future__ import annotations
 
-import getpass
 import os
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,13 +18,9 @@ from tests.integration.dockerd import SecondEngine, second_engine
 from tests.integration.workplace import Ran, Workplace, remove_frozen
 
 
-SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
-UP_S = 30.0
-
-
 @dataclass(frozen=True)
 class Far:
-    """A second engine with a base image, and contexts that lead to it: `tls`, and where there is an sshd, `ssh`.
+    """A second engine with a base image, and the context `tls` that leads to it.
 
     Attributes:
         engine: the engine.
@@ -54,11 +48,9 @@ def far(docker_client: DockerClient, base_image: str) -> Iterator[Far]:
         config.mkdir()
         (config / "config.json").write_text("{}")
         # As in networks whose proxies have an authority of their own.
-        path = f"{_ssh_in(Path(folder))}:{os.environ['PATH']}"
         environ = {
             "DOCKER_CONFIG": str(config),
             "REQUESTS_CA_BUNDLE": "/etc/ssl/certs/ca-certificates.crt",
-            "PATH": path,
         }
         made = Far(engine, environ)
         made.add("tls", engine.address)
@@ -73,49 +65,6 @@ def place(tmp_path: Path, docker_client: DockerClient, far: Far) -> Iterator[Wor
     made.clean()
     with closing(far.engine.client()) as client:
         remove_frozen(client, tmp_path)
-
-
-def _ssh_in(folder: Path) -> Path:
-    """Keys, and an `ssh` that uses them and nothing of the user's; returns the folder that it is in."""
-    programs = folder / "bin"
-    programs.mkdir()
-    for name in ("host", "user"):
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", f"{folder}/{name}.key"], check=True)
-    (folder / "ssh_config").write_text(
-        f"IdentityFile {folder}/user.key\nIdentitiesOnly yes\nUserKnownHostsFile {folder}/known\n"
-        "StrictHostKeyChecking accept-new\nBatchMode yes\n"
-    )
-    (programs / "ssh").write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {folder}/ssh_config "$@"\n')
-    (programs / "ssh").chmod(0o755)
-    return programs
-
-
-@contextmanager
-def _sshd(engine: SecondEngine) -> Iterator[str]:
-    """An sshd of the test's own, where `docker` is the second engine; yields the address for a context."""
-    folder = engine.folder
-    Path("/run/sshd").mkdir(exist_ok=True)
-    (folder / "sshd_config").write_text(
-        f"ListenAddress 127.0.0.1\nHostKey {folder}/host.key\nAuthorizedKeysFile {folder}/user.key.pub\n"
-        "PasswordAuthentication no\nStrictModes no\nPidFile none\nMaxStartups 100\n"
-        f"SetEnv DOCKER_HOST={engine.socket}\n"
-    )
-    port = engine.port + 1 if engine.port < 65535 else engine.port - 1
-    with (folder / "sshd.log").open("wb") as log:
-        command = [str(SSHD), "-D", "-e", "-f", str(folder / "sshd_config"), "-p", str(port)]
-        process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-    try:
-        deadline = time.monotonic() + UP_S
-        address = f"{getpass.getuser()}@127.0.0.1"
-        while subprocess.run(
-            [folder / "bin/ssh", "-p", str(port), address, "true"], check=False, capture_output=True
-        ).returncode:
-            assert time.monotonic() < deadline, (folder / "sshd.log").read_text()
-            time.sleep(0.2)
-        yield f"host=ssh://{address}:{port}"
-    finally:
-        process.terminate()
-        process.wait()
 
 
 def _engines(ran: Ran) -> dict[str, str]:
@@ -160,19 +109,3 @@ def test_environments_are_spread_and_stay_where_they_are(place: Workplace, far: 
 
     assert again.outcomes == outcomes, again.text
     assert _engines(again) == engines
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(SSHD is None, reason="needs sshd: apt-get install openssh-server")
-def test_an_engine_is_reached_by_ssh(place: Workplace, far: Far) -> None:
-    """A whole pyramid over ssh: streams in both directions, deadlines and exit codes are as over a socket."""
-    chosen = ["--researchenv-agent=oracle", "-k", "plain"]
-
-    alone = place.run(*chosen, "--researchenv-results=alone").outcomes
-    with _sshd(far.engine) as address:
-        far.add("ssh", address)
-        ran = place.run(*chosen, "--researchenv-docker=ssh", environ=far.environ)
-
-    assert ran.outcomes, ran.text
-    assert ran.outcomes == alone, ran.text
-    assert _engines(ran) == {"plain/attempt-001": "ssh"}
