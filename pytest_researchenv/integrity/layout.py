@@ -31,9 +31,9 @@ __all__ = ["Layout", "Manager", "NoLayout", "Pth", "layout_of"]
 
 #: Most `.pth` files that are read, and path lines that are looked at in one; environments have some ten of each.
 _MOST_PTHS, _MOST_LINES = 500, 200
-#: Path lines of all of them together; each costs some twenty milliseconds here, and some more wherever modules of a
-#: name are looked for: 2000 took the audit of one environment more than ten minutes on a busy host.
-_MOST_LOOKS = 600
+#: Path lines of all of them together; each costs some twenty milliseconds here, 200 on a busy host, and as much again
+#: wherever modules of a name are looked for: 2000 took the audit of one environment more than ten minutes there.
+_MOST_LOOKS = 300
 
 #: Levels of folders above an interpreter's that are searched for its standard library.
 _MOST_LEVELS = 40
