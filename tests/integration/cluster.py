@@ -84,6 +84,13 @@ class Cluster:
         """The ids of jobs that are there."""
         return self.run("squeue", "-h", "-o", "%i").split()
 
+    def left(self, *, seconds: float = 90.0) -> list[str]:
+        """The ids of jobs that do not come to their end: one whose processes are ended is there for a while."""
+        deadline = time.monotonic() + seconds
+        while (jobs := self.jobs()) and time.monotonic() < deadline:
+            time.sleep(0.5)
+        return jobs
+
 
 @contextlib.contextmanager
 def cluster(folder: Path, *, cpus: int = 4, gpus: int = 2) -> Iterator[Cluster]:

@@ -40,7 +40,7 @@ def slurm() -> Iterator[Cluster]:
         Path(folder).chmod(0o755)
         with cluster(Path(folder)) as made:
             yield made
-            assert not made.jobs()
+            assert not made.left()
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_workers_in_allocations_do_what_others_do(slurm: Cluster, folder: Path) 
     }
     assert all(len(seen) == 1 for seen in devices.values()), devices
     assert {device for seen in devices.values() for device in seen} == {"0", "1"}
-    assert slurm.jobs() == []
+    assert slurm.left() == []
 
     # Without Slurm.
     code, text = _pytest(folder, [sys.executable, "-m", "pytest"], *chosen, "--researchenv-results=without")
@@ -116,7 +116,7 @@ def test_a_worker_that_dies_is_told_from_a_verdict(slurm: Cluster, folder: Path)
     assert bad == {"test_c1_x[oracle-long]"}
     expected = {f"{name}/attempt-001": [f"{tier}-001" for tier in TIERS] for name in NAMES}
     assert stored(folder) == {**expected, "long/attempt-001": ["C0-001", "C3-001"]}
-    assert slurm.jobs() == []
+    assert slurm.left() == []
 
 
 def test_an_allocation_that_cannot_be_had_ends_the_call(slurm: Cluster, folder: Path) -> None:
@@ -129,7 +129,7 @@ def test_an_allocation_that_cannot_be_had_ends_the_call(slurm: Cluster, folder: 
     assert code not in (0, 1), text
     assert "Unable to allocate resources" in text
     assert not stored(folder)
-    assert slurm.jobs() == []
+    assert slurm.left() == []
 
 
 def test_inside_a_job_workers_are_steps_of_it(slurm: Cluster, folder: Path) -> None:
@@ -142,7 +142,7 @@ def test_inside_a_job_workers_are_steps_of_it(slurm: Cluster, folder: Path) -> N
 
     assert code == 0, text
     assert len(stored(folder)) == len(NAMES)
-    assert slurm.jobs() == []
+    assert slurm.left() == []
 
 
 @pytest.mark.parametrize(("workers", "message"), [("0", "WORKERS"), ("", "WORKERS"), ("2", "WORKERS")])
@@ -179,5 +179,5 @@ def test_a_whole_quickstart_by_workers_of_slurm(
 
     assert len(outcomes[0]) == 28
     assert outcomes[0] == outcomes[1]
-    assert slurm.jobs() == []
+    assert slurm.left() == []
     assert not docker_client.containers.list(all=True, filters={"label": f"{PREFIX}run=slurm-{agent}"})
