@@ -16,7 +16,7 @@ import pytest
 from pytest_researchenv.agents.protocol import REPORT_PATH, AgentTask, Needs, Telemetry
 from pytest_researchenv.agentwork import Order
 from pytest_researchenv.engine import Engine
-from pytest_researchenv.errors import SandboxError
+from pytest_researchenv.errors import InfrastructureError, NoRoomError, SandboxError
 from pytest_researchenv.model import UNFREEZABLE, Cause, Environment, PathSource, Repository
 from pytest_researchenv.probes.protocol import Tree
 from pytest_researchenv.probes.reported import reported_python
@@ -328,16 +328,18 @@ def test_what_is_larger_than_the_limit_is_not_frozen(committed: Tree, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    "sandbox",
+    ("sandbox", "error"),
     [
-        StubbornSandbox(4, control=False),
-        StubbornSandbox(2, "cannot freeze: write /big: no space left on device"),
+        (StubbornSandbox(4, control=False), SandboxError),
+        (StubbornSandbox(2, "cannot freeze: write /big: no space left on device"), NoRoomError),
     ],
     ids=["the base image neither", "the engine's disk is full"],
 )
-def test_an_engine_that_cannot_freeze_is_an_error(sandbox: FakeSandbox, committed: Tree, tmp_path: Path) -> None:
+def test_an_engine_that_cannot_freeze_is_an_error(
+    sandbox: FakeSandbox, error: type[InfrastructureError], committed: Tree, tmp_path: Path
+) -> None:
     """Then no verdict is possible, and the agent is not blamed."""
-    with pytest.raises(SandboxError):
+    with pytest.raises(error):
         _provisioned(sandbox, committed, tmp_path)
 
 
