@@ -110,11 +110,15 @@ cc -shared -fPIC -o /usr/lib/libpre.so /tmp/pre.c
             f"{_PRELOADED}report_first\nmv /usr/lib/libpre.so $(readlink -f /lib/x86_64-linux-gnu/libz.so.1)\n",
             None,
             id="library",
+            marks=pytest.mark.slow,
         ),
-        pytest.param("rm -rf /tmp && ln -s /nowhere /tmp\n", None, id="tmp-is-a-link"),
-        pytest.param("rm -rf /tmp && echo >/tmp\n", None, id="tmp-is-a-file"),
+        pytest.param("rm -rf /tmp && ln -s /nowhere /tmp\n", None, id="tmp-is-a-link", marks=pytest.mark.slow),
+        pytest.param("rm -rf /tmp && echo >/tmp\n", None, id="tmp-is-a-file", marks=pytest.mark.slow),
         pytest.param(
-            "report_first\ncd /\nrm -rf $OLDPWD\nln -s /proc/1/root $OLDPWD\n", None, id="workplace-is-a-link"
+            "report_first\ncd /\nrm -rf $OLDPWD\nln -s /proc/1/root $OLDPWD\n",
+            None,
+            id="workplace-is-a-link",
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             "report_first\ncd /\nrm -rf /researchenv\nln -s /etc /researchenv\n",

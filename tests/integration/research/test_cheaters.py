@@ -18,12 +18,8 @@ if TYPE_CHECKING:
 
 _AGENTS = {f"{agent.task}-{agent.name}": agent for task in TASKS for agent in scripted(task) if not agent.honest}
 
-#: A file that was changed, results that were made up, and code where Python runs it at start.
-_FEW = (
-    "digits-continual-data-edited",
-    "digits-continual-asks-the-network",
-    "digits-continual-numpy-in-the-environment",
-)
+#: A file that was changed, and code that stands in for a library.
+_FEW = ("digits-continual-data-edited", "digits-continual-numpy-in-the-environment")
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, id=name) for name in _FEW])
