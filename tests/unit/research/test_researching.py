@@ -265,5 +265,5 @@ def test_published_tasks_are_skipped_and_cost_nothing(gym: ResearchLab) -> None:
     judged = gym.judge(gym.session(), next(iter(task.subtasks)), task)
 
     assert (judged.result.verdict, judged.result.cause) == (Verdict.SKIPPED, ResearchCause.NOT_RUNNABLE)
-    assert "has no evaluation for it" in judged.result.reason
+    assert "its data are missing: fetch ImageNet-R" in judged.result.reason
     assert gym.lab.agent.worked == 0
