@@ -82,7 +82,8 @@ class Environments:
         #: Starts a process of its own for what outlives the session; None: this process does all itself.
         self._start = start
         self._access = Access(settings.agents)
-        self._orders = Orders(settings, self._access, self._engine)
+        self._orders = Orders(settings, self._access, self._engine, self.tree)
+        self._trees: dict[tuple[str, str], Tree] = {}
         self._ready = False
         self._space: Space | None = None
         self._differences: dict[EnvironmentKey, list[str]] = {}
@@ -348,8 +349,17 @@ class Environments:
         return verdicts[-1] if verdicts else None
 
     def tree(self, repository: Repository) -> Tree:
-        """Return the pinned tree."""
-        return fetch(repository, cache=self._settings.cache)
+        """Return the pinned tree, as it was when this session first asked for it.
+
+        To look whether it is intact takes a dozen calls of Git, which every tier would wait for.
+
+        Raises:
+            SourceError: it cannot be had.
+        """
+        key = repository.folder, str(repository.source)
+        if key not in self._trees:
+            self._trees[key] = fetch(repository, cache=self._settings.cache)
+        return self._trees[key]
 
     def _engine(self) -> Engine:
         engine = self._open()
