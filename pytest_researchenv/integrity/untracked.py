@@ -87,13 +87,14 @@ class Untracked:
         """Whether what is at a path, relative to the repository, belongs to it.
 
         It does when it is tracked, at least in part; when a build made it: it is compiled, or generated from something
-        tracked; and when it is of a project of its own that lies in the repository.
+        tracked; and when it is of a project of its own that lies in the repository. That it lies in a folder for builds
+        or for environments explains nothing, since it was found in there.
         """
         package = posixpath.dirname(path) if posixpath.basename(path).startswith("__init__.") else path
         if path in self._tracked or package in self._folders:
             return True
         built = path.endswith(".so") and self.builds
-        return built or self._is_generated(path) or self._is_elsewhere(path)
+        return built or self._is_generated(path) or self._is_of_project(path)
 
     def offers(self) -> Iterator[tuple[str, str, Offer]]:
         """Each folder, name and thing that an import of that name leads to there; nothing that is explained."""
@@ -163,8 +164,9 @@ class Untracked:
         parts = PurePosixPath(path).parts
         if not EXCLUDED.isdisjoint(parts) or not {"site-packages", "dist-packages"}.isdisjoint(parts):
             return True
-        if path.startswith(self._environments):
-            return True
+        return path.startswith(self._environments) or self._is_of_project(path)
+
+    def _is_of_project(self, path: str) -> bool:
         return any(str(folder) in self._projects for folder in PurePosixPath(path).parents)
 
     def _is_generated(self, path: str) -> bool:
