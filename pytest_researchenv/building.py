@@ -20,10 +20,10 @@ from pytest_researchenv.errors import InfrastructureError, ProviderError, Resear
 from pytest_researchenv.gateway.protocol import Ledger
 from pytest_researchenv.model import Environment, Repository
 from pytest_researchenv.ordering import Orders
+from pytest_researchenv.probes.protocol import Tree
 from pytest_researchenv.progress import Teller
 from pytest_researchenv.provision import provision
 from pytest_researchenv.settings import Settings
-from pytest_researchenv.source import fetch
 from pytest_researchenv.spending import Allowance, Spending
 from pytest_researchenv.store import Attempt, Store
 
@@ -46,6 +46,7 @@ class Builder:
         orders: says what an agent is asked to do, and what shapes it.
         store: where attempts are.
         going: attempts that a process of its own looks after.
+        tree: gives a pinned tree.
         say: told what is being done.
         start: starts a process of its own for what outlives the session; None: this process does all itself.
     """
@@ -58,6 +59,7 @@ class Builder:
         orders: Orders,
         store: Store,
         going: Going,
+        tree: Callable[[Repository], Tree],
         say: Teller,
         start: Starting | None,
     ) -> None:
@@ -66,6 +68,7 @@ class Builder:
         self._orders = orders
         self._store = store
         self._going = going
+        self._tree = tree
         self._say = say
         self._start = start
         self._space: Space | None = None
@@ -159,7 +162,7 @@ class Builder:
                         attempt, agent, repository, max_cost_usd=money.limit_usd, continuation=continuation
                     ),
                     attempt=attempt,
-                    tree=fetch(repository, cache=self._settings.cache),
+                    tree=self._tree(repository),
                     inputs=inputs,
                     settle=settle,
                     say=self._say,

@@ -79,6 +79,7 @@ class Environments:
             orders=self._orders,
             store=self._store,
             going=self._going,
+            tree=self.tree,
             say=say,
             start=start,
         )
