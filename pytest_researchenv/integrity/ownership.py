@@ -118,9 +118,10 @@ class Modules:
         return frozenset(name for site in self._installed.sites for name in self._in(site))
 
     def beside(self) -> frozenset[str]:
-        """The names of modules in other folders of the path that an agent filled."""
+        """The names of modules that an agent put into other folders of the path, but for the repository's."""
         known = {*self._installed.sites, *self._standard}
-        return frozenset(name for folder in self._path if folder not in known for name in self._in(folder))
+        others = (one for one in self._path if one not in known and not f"{one}/".startswith(f"{self._workdir}/"))
+        return frozenset(name for folder in others for name in self._in(folder))
 
     def strays(self) -> dict[str, str]:
         """Modules of the site folders that an agent put there, and that no distribution has → why nobody has them.

@@ -12,6 +12,7 @@ from typing import final
 
 from pytest_researchenv.integrity.fleeting import is_fleeting
 from pytest_researchenv.integrity.installed import is_module
+from pytest_researchenv.integrity.outside import fetched_code
 from pytest_researchenv.integrity.protocol import Kind, Snapshot
 from pytest_researchenv.probes.imports import EXCLUDED
 from pytest_researchenv.probes.protocol import ProbeTask
@@ -152,7 +153,9 @@ class Untracked:
 
     @cached_property
     def _projects(self) -> frozenset[str]:
-        """Folders of projects that are no part of the tracked tree."""
+        """Folders of projects that are no part of the tracked tree; none where the record has none fetched."""
+        if fetched_code(self._task) is False:
+            return frozenset()
         made, left = (
             {posixpath.dirname(path) for path in self._touched - self._tracked if posixpath.basename(path) in names}
             for names in (PROJECT, LEFT)

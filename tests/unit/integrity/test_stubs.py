@@ -253,6 +253,18 @@ def test_nothing_untracked_is_what_distributions_import(
     assert kinds(signs) == ({Sign.STUB} if told else set())
 
 
+def test_nothing_in_the_repository_was_checked_out_where_nothing_was_fetched(tmp_path: Path) -> None:
+    """What passes for a project of its own, and is on nobody's record, is the agent's."""
+    nodes: Nodes = {
+        f"{SITE}/x.pth": f"{WORKDIR}/there\n",
+        f"{WORKDIR}/there/dep.py": "",
+        f"{WORKDIR}/there/PKG-INFO": "",
+    }
+
+    assert audited(tmp_path, nodes, tracked=USES).findings == ()
+    assert kinds(audited(tmp_path, nodes, tracked=USES, network="none")) == {Sign.STUB}
+
+
 def test_names_that_nothing_can_satisfy_are_left_alone(tmp_path: Path) -> None:
     """What the suite exempts is no matter whatever stands there."""
     policy = ImportPolicy(unsatisfiable={"dep": "only on another system"})
