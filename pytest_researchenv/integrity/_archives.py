@@ -52,7 +52,7 @@ def table_doubt(file: IO[bytes]) -> str:
     file.seek(max(0, size - _TAIL_BYTES - _LONGER_BYTES))
     tail = file.read()
     end = tail.rfind(_END)
-    if end < 0 or (len(tail) - end < _END_BYTES and not tail[-_END_BYTES:].startswith(_END)):
+    if end < 0 or (len(tail) - end < _END_BYTES and tail[-_END_BYTES : len(_END) - _END_BYTES] != _END):
         return ""
     if tail[max(0, end - _LONGER_BYTES) : end].startswith(_LONGER):
         return "it has two tables of what is in it"
