@@ -46,6 +46,7 @@ from pytest_researchenv.report.properties import (
     research_properties,
     stopped_properties,
 )
+from pytest_researchenv.xdist import SESSION
 
 
 if TYPE_CHECKING:
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
 __all__ = [
     "JUDGED",
     "OPENED",
-    "SESSION",
     "c0",
     "c1",
     "c2",
@@ -75,8 +75,6 @@ __all__ = [
 
 #: What was judged in a test.
 JUDGED = pytest.StashKey["Judged | JudgedResearch"]()
-#: Id of this pytest session, the same on the controller and every worker.
-SESSION = pytest.StashKey[str]()
 #: What is told of the container engine once it is ready.
 OPENED = pytest.StashKey[Callable[["Engine"], None]]()
 #: What builds environments and judges them.

@@ -1,4 +1,4 @@
-"""The plugin's options: command line, then environment, then ini file."""
+"""What the plugin's options come to: command line, then environment, then ini file."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pytest_researchenv._place import new_run_name
 from pytest_researchenv.agents.profiles import Profile, host_problem, load_profiles
 from pytest_researchenv.agents.protocol import Agent
 from pytest_researchenv.agents.registry import find_agent
+from pytest_researchenv.declarations import default_of, flag_of, named_agents
 from pytest_researchenv.disk.keep import Keep, parse_keep
 from pytest_researchenv.durations import parse_duration
 from pytest_researchenv.errors import ConfigurationError
@@ -26,7 +27,6 @@ from pytest_researchenv.settings import AgentSettings, Archiving, Extension
 
 __all__ = [
     "accelerator_option",
-    "add_options",
     "agent_gpus_option",
     "agent_settings",
     "agents_of",
@@ -56,113 +56,6 @@ __all__ = [
 #: Every agent that may be chosen, read once.
 _PROFILES = pytest.StashKey[Mapping[str, Profile]]()
 
-#: Option → (default, help). Each has an ini twin `researchenv_NAME` and an environment twin `RESEARCHENV_NAME`.
-_TEXTS = {
-    "results": ("researchenv-results", "folder for environments and results"),
-    "image": ("", "registry reference of the base image (default: a Debian base, made on first use)"),
-    "accelerator": ("auto", "what C2 to C4 run on: cuda, cpu (emulated), or auto: cuda where a device answers"),
-    "gpus": ("all", "devices that may be used: all, a number, or device=0,2 as Docker's --gpus has it"),
-    "agent_gpus": ("", "how many of them each agent is given (default: all)"),
-    "slots": ("0", "how many agents and probes may be at work at once on the engine's host; auto; 0 for no limit"),
-    "leases": ("", "folder in which all users of this host wait for devices (default: /tmp/researchenv-leases)"),
-    "lease_timeout": ("86400", "seconds to wait for devices that others use, at most"),
-    "agent_timeout": ("", "wall time limit of an agent's attempt, in seconds (default: its profile's, else 3600)"),
-    "agent_memory": ("16", "memory of the agent's container, in GiB"),
-    "agent_cpus": ("0", "processors of the agent's container, may be a fraction; 0 for all"),
-    "prompt": ("", "file with a template that takes the place of the shipped prompt"),
-    "research_prompt": ("", "likewise for research tasks"),
-    "data": ("", "folder with data sets of research tasks: FOLDER/TASK/DATA"),
-    "archive_interval": ("600", "seconds between two archives of the folder of a research run at work; 0 for none"),
-    "archive_limit": ("20", "what all archives of an attempt may take, in GiB"),
-    "interrupt": ("leave", "what Ctrl-C does to research runs at work: leave (they go on), or stop"),
-    "inspector": ("", "agent whose model looks at how results of research came about; its word alone fails nothing"),
-    "prices": ("", "TOML file with prices of models, which win over the shipped ones"),
-    "network": ("", "what agents may reach: open, allowlist or none (default: as their profiles say)"),
-    "retries": ("2", "how often an attempt that the model's provider failed is made again"),
-    "retry_delay": ("30", "seconds before the first of them; each further one waits twice as long"),
-    "max_cost": ("", "what the run may spend on models, in US dollars (default: no limit)"),
-    "c0_max_missing": ("0", "share of imports that may be missing before C0 fails, 0 to 1"),
-    "cache": ("~/.cache/researchenv", "folder for pinned source trees"),
-    "attempts": ("1", "how often each agent tries each repository, each time in an environment of its own"),
-    "disk_floor": ("5", "GiB that are kept free on the engine's disk: a build that would not leave them waits"),
-    "keep": ("all", "frozen images that are kept once they were judged: all, failed, none, or the newest N"),
-    "junit": ("", "file for JUnit XML that is whole on disk at every moment; of a continued run, with all it holds"),
-    "ctrf": ("", "file for CTRF JSON, likewise"),
-    "progress_interval": ("60", "seconds between lines about what is being done, where a line cannot be updated"),
-}
-
-
-def add_options(parser: pytest.Parser) -> None:
-    """Declare the option group."""
-    group = parser.getgroup("researchenv", "environments that AI agents build for research code")
-    group.addoption(
-        "--researchenv-agent",
-        action="append",
-        metavar="NAME",
-        help="agent whose environments are built and judged; may be repeated",
-    )
-    group.addoption(
-        "--researchenv-suite",
-        action="append",
-        metavar="NAME",
-        help="suite to run when no test path is given: a shipped one, or a folder with a suite.toml; may be repeated",
-    )
-    group.addoption(
-        "--researchenv-agents-file",
-        action="append",
-        metavar="FILE",
-        help="TOML file with profiles of agents, which win over the shipped ones; may be repeated",
-    )
-    group.addoption(
-        "--researchenv-allow",
-        action="append",
-        metavar="HOST",
-        help="host that agents may reach beside the usual ones, where the network is an allowlist; may be repeated",
-    )
-    group.addoption(
-        "--researchenv-docker",
-        action="append",
-        metavar="CONTEXT",
-        help="Docker context of a container engine to work with, instead of the usual one; may be repeated",
-    )
-    group.addoption("--researchenv-run", metavar="NAME", help="continue this run: do only what is missing in it")
-    group.addoption(
-        "--researchenv-rerun",
-        action="append",
-        metavar="WHAT",
-        help="run only these tests of the run, and judge them again: infra (those that ended in an error), missing "
-        "(not judged yet), failed, or a tier, such as tier:C3; may be repeated",
-    )
-    group.addoption(
-        "--researchenv-extend",
-        metavar="TIME",
-        help="let research of the named run that is over go on, with so much more time: 1h, 90m, 0 for what is left",
-    )
-    group.addoption(
-        "--researchenv-extend-dollars",
-        type=float,
-        metavar="USD",
-        help="with --researchenv-extend, how many US dollars more it may spend (default: none)",
-    )
-    group.addoption(
-        "--researchenv-rebuild", action="store_true", help="make a new attempt even where an environment exists"
-    )
-    group.addoption(
-        "--researchenv-reuse-anyway",
-        action="store_true",
-        help="judge a stored environment although what shaped it has changed",
-    )
-    for name, (default, text) in _TEXTS.items():
-        shown = "" if "(default:" in text else f" (default: {default or 'none'})"
-        group.addoption(_flag(name), metavar="VALUE", help=text + shown)
-        parser.addini(f"researchenv_{name}", text, default=None)
-    parser.addini("researchenv_agent", "agents whose environments are built and judged", type="args", default=[])
-    parser.addini("researchenv_agents", "TOML files with profiles of agents", type="paths", default=[])
-    parser.addini(
-        "researchenv_docker", "Docker contexts of the container engines to work with", type="args", default=[]
-    )
-    parser.addini("researchenv_allow", "hosts that agents may reach beside the usual ones", type="args", default=[])
-
 
 def check_options(config: pytest.Config) -> None:
     """Find wrong values before anything is done.
@@ -176,7 +69,7 @@ def check_options(config: pytest.Config) -> None:
     attempts_option(config)
     for name in ("junit", "ctrf"):
         if text_option(config, name) and path_option(config, name).is_dir():
-            raise pytest.UsageError(f"{_flag(name)} is {text_option(config, name)!r}, a folder: give a file")
+            raise pytest.UsageError(f"{flag_of(name)} is {text_option(config, name)!r}, a folder: give a file")
     timeout_option(config)
     inspector_option(config)
     agent_settings(config)
@@ -189,7 +82,7 @@ def check_options(config: pytest.Config) -> None:
     extension_option(config)
     archiving_option(config)
     if text_option(config, "interrupt") not in ("leave", "stop"):
-        raise pytest.UsageError(f"{_flag('interrupt')} is {text_option(config, 'interrupt')!r}: give leave or stop")
+        raise pytest.UsageError(f"{flag_of('interrupt')} is {text_option(config, 'interrupt')!r}: give leave or stop")
     disk_floor_option(config)
     keep_option(config)
     ratio_option(config, "c0_max_missing")
@@ -201,8 +94,7 @@ def chosen_agents(config: pytest.Config) -> list[str]:
     Raises:
         pytest.UsageError: a name is unknown.
     """
-    names = config.getoption("--researchenv-agent") or os.environ.get("RESEARCHENV_AGENT", "").split()
-    names = list(dict.fromkeys(names or config.getini("researchenv_agent")))
+    names = named_agents(config)
     if not names:
         # Reading profiles needs pydantic, which must cost nothing where no agent is chosen.
         return []
@@ -248,7 +140,7 @@ def agent_settings(config: pytest.Config) -> AgentSettings:
     """
     reach = text_option(config, "network")
     if reach and reach not in tuple(Reach):
-        raise pytest.UsageError(f"{_flag('network')} is {reach!r}: give {', '.join(Reach)}")
+        raise pytest.UsageError(f"{flag_of('network')} is {reach!r}: give {', '.join(Reach)}")
     allow = tuple(config.getoption("--researchenv-allow") or config.getini("researchenv_allow"))
     for host in allow:
         if problem := host_problem(host):
@@ -285,9 +177,9 @@ def inspector_option(config: pytest.Config) -> str:
     try:
         service = agents_of(config)(name).needs.service
     except ConfigurationError as error:
-        raise pytest.UsageError(f"{_flag('inspector')}: {error}") from error
+        raise pytest.UsageError(f"{flag_of('inspector')}: {error}") from error
     if service is None:
-        raise pytest.UsageError(f"{_flag('inspector')} is {name!r}, which has no model: see `researchenv agents`")
+        raise pytest.UsageError(f"{flag_of('inspector')} is {name!r}, which has no model: see `researchenv agents`")
     return name
 
 
@@ -298,9 +190,9 @@ def chosen_suites(config: pytest.Config) -> list[str]:
 
 def text_option(config: pytest.Config, name: str) -> str:
     """Return an option's value: command line, then environment, then ini file, then the default."""
-    given = config.getoption(_flag(name))
+    given = config.getoption(flag_of(name))
     candidates = (given, os.environ.get(f"RESEARCHENV_{name.upper()}"), config.getini(f"researchenv_{name}"))
-    return next((str(value) for value in candidates if value), _TEXTS[name][0])
+    return next((str(value) for value in candidates if value), default_of(name))
 
 
 def run_option(config: pytest.Config) -> str:
@@ -347,7 +239,7 @@ def path_option(config: pytest.Config, name: str) -> Path:
     """
     text = text_option(config, name)
     ini = config.getini(f"researchenv_{name}")
-    from_ini = bool(ini) and not (config.getoption(_flag(name)) or os.environ.get(f"RESEARCHENV_{name.upper()}"))
+    from_ini = bool(ini) and not (config.getoption(flag_of(name)) or os.environ.get(f"RESEARCHENV_{name.upper()}"))
     start = config.inipath.parent if from_ini and config.inipath else config.invocation_params.dir
     return start / Path(text).expanduser()
 
@@ -368,7 +260,7 @@ def accelerator_option(config: pytest.Config) -> str:
     """Return what C2 to C4 are to run on: `auto`, `cuda` or `cpu`."""
     text = text_option(config, "accelerator")
     if text not in ("auto", *Accelerator):
-        raise pytest.UsageError(f"{_flag('accelerator')} is {text!r}: give auto, {' or '.join(Accelerator)}")
+        raise pytest.UsageError(f"{flag_of('accelerator')} is {text!r}: give auto, {' or '.join(Accelerator)}")
     return text
 
 
@@ -377,7 +269,7 @@ def sharing_option(config: pytest.Config) -> SharingSettings:
     try:
         gpus = parse_gpus(text_option(config, "gpus"))
     except ConfigurationError as error:
-        raise pytest.UsageError(f"{_flag('gpus')}: {error}") from error
+        raise pytest.UsageError(f"{flag_of('gpus')}: {error}") from error
     slots = AUTO
     if text_option(config, "slots") != "auto":
         wanted = "a whole number, 0 for no limit, or auto"
@@ -397,7 +289,7 @@ def data_option(config: pytest.Config) -> Path | None:
         return None
     path = path_option(config, "data")
     if not path.is_dir():
-        raise pytest.UsageError(f"{_flag('data')} is {str(path)!r}, which is no folder")
+        raise pytest.UsageError(f"{flag_of('data')} is {str(path)!r}, which is no folder")
     return path
 
 
@@ -409,19 +301,19 @@ def extension_option(config: pytest.Config) -> Extension | None:
     """
     dollars, text = config.getoption("--researchenv-extend-dollars"), config.getoption("--researchenv-extend")
     if dollars is not None and not 0 <= dollars < float("inf"):
-        raise pytest.UsageError(f"{_flag('extend_dollars')} is {dollars}: give a number of US dollars")
+        raise pytest.UsageError(f"{flag_of('extend_dollars')} is {dollars}: give a number of US dollars")
     if text is None:
         if dollars is not None:
-            raise pytest.UsageError(f"{_flag('extend_dollars')} needs {_flag('extend')}, which may be 0")
+            raise pytest.UsageError(f"{flag_of('extend_dollars')} needs {flag_of('extend')}, which may be 0")
         return None
     if not run_option(config):
-        raise pytest.UsageError(f"{_flag('extend')} needs --researchenv-run: name the run that is to go on")
+        raise pytest.UsageError(f"{flag_of('extend')} needs --researchenv-run: name the run that is to go on")
     if config.getoption("--researchenv-rebuild"):
-        raise pytest.UsageError(f"{_flag('extend')} goes on, and --researchenv-rebuild begins anew: give one of them")
+        raise pytest.UsageError(f"{flag_of('extend')} goes on, and --researchenv-rebuild begins anew: give one of them")
     try:
         return Extension(parse_duration(text), dollars or 0.0)
     except ConfigurationError as error:
-        raise pytest.UsageError(f"{_flag('extend')}: {error}") from error
+        raise pytest.UsageError(f"{flag_of('extend')}: {error}") from error
 
 
 def archiving_option(config: pytest.Config) -> Archiving:
@@ -451,7 +343,7 @@ def keep_option(config: pytest.Config) -> Keep:
     try:
         return parse_keep(text_option(config, "keep"))
     except ConfigurationError as error:
-        raise pytest.UsageError(f"{_flag('keep')}: {error}") from error
+        raise pytest.UsageError(f"{flag_of('keep')}: {error}") from error
 
 
 def ratio_option(config: pytest.Config, name: str) -> float:
@@ -464,12 +356,8 @@ def _file_option(config: pytest.Config, name: str) -> Path | None:
         return None
     path = path_option(config, name)
     if not path.is_file():
-        raise pytest.UsageError(f"{_flag(name)} is {str(path)!r}, which is no file")
+        raise pytest.UsageError(f"{flag_of(name)} is {str(path)!r}, which is no file")
     return path
-
-
-def _flag(name: str) -> str:
-    return "--researchenv-" + name.replace("_", "-")
 
 
 def _number(config: pytest.Config, name: str, wanted: str, allowed: Callable[[float], bool]) -> float:
@@ -479,5 +367,5 @@ def _number(config: pytest.Config, name: str, wanted: str, allowed: Callable[[fl
     except ValueError:
         value = float("nan")
     if not allowed(value):
-        raise pytest.UsageError(f"{_flag(name)} (or its ini or environment twin) is {text!r}: give {wanted}")
+        raise pytest.UsageError(f"{flag_of(name)} (or its ini or environment twin) is {text!r}: give {wanted}")
     return value

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, final
 
 import pytest
 
-from pytest_researchenv.fixtures import SESSION
-from pytest_researchenv.options import chosen_agents
+from pytest_researchenv.declarations import named_agents
 
 
 if TYPE_CHECKING:
@@ -15,7 +14,10 @@ if TYPE_CHECKING:
     from xdist.scheduler.protocol import Scheduling
     from xdist.workermanage import WorkerController
 
-__all__ = ["XdistHooks", "note_distribution", "session_of_worker", "stop_with_usage_error"]
+__all__ = ["SESSION", "XdistHooks", "note_distribution", "session_of_worker", "stop_with_usage_error"]
+
+#: Id of this pytest session, the same on the controller and every worker.
+SESSION = pytest.StashKey[str]()
 
 # Names of what the controller tells its workers, and they tell it.
 _SESSION_KEY = "researchenv_session"
@@ -42,7 +44,7 @@ class XdistHooks:
         none of ours.
         """
         undecided = config.stash.get(_UNDECIDED, False) and config.getoption("dist") == "load"
-        if not undecided or not chosen_agents(config):
+        if not undecided or not named_agents(config):
             return None
         # Only sessions with workers have xdist loaded.
         from pytest_researchenv.xdist_scheduling import EnvironmentScheduling  # noqa: PLC0415
@@ -63,7 +65,7 @@ def note_distribution(config: pytest.Config) -> None:
     # xdist starts the workers of `--tx` only where `--dist` is given, too, and forgets them in silence otherwise.
     lonely = config.getoption("tx", default=None) and config.getoption("numprocesses") is None
     # Workers have their controller's command line.
-    if lonely and not chosen and not hasattr(config, "workerinput") and chosen_agents(config):
+    if lonely and not chosen and not hasattr(config, "workerinput") and named_agents(config):
         config.option.dist = "load"
 
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+# pytester forgets modules that a run inside this process was the first to import, and two copies of one are not equal.
+import pytest_researchenv.wiring  # noqa: F401
 from pytest_researchenv.sandbox.labels import Owner
 
 

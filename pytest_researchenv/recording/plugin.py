@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from pytest_researchenv.cases import case_of, distinct_cases, research_case_of, tiers_of
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.errors import ConfigurationError, StoreError
-from pytest_researchenv.fixtures import JUDGED, OPENED, SESSION, harness_of
+from pytest_researchenv.fixtures import JUDGED, OPENED, harness_of
 from pytest_researchenv.live import LISTENER
 from pytest_researchenv.lock import dataset_digest
 from pytest_researchenv.manifest import EngineFacts, Manifest
@@ -35,6 +35,7 @@ from pytest_researchenv.recording.manifest import begun, ended, save_manifest, w
 from pytest_researchenv.recording.reports import Reports
 from pytest_researchenv.redaction import Redactor, secrets_in
 from pytest_researchenv.store import Store
+from pytest_researchenv.xdist import SESSION
 
 
 __all__ = ["JOURNAL", "Journaling", "Recording", "Watchable", "record"]

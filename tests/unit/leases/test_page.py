@@ -7,9 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from pytest_researchenv.declarations import _TEXTS
 from pytest_researchenv.leases.choice import GpuChoice, SharingSettings
 from pytest_researchenv.leases.sharing import shared
-from pytest_researchenv.options import _TEXTS
 from pytest_researchenv.sandbox.labels import Owner
 from tests.pages import DOCS, blocks_of, repeat
 from tests.unit.leases.test_sharing import CUDA

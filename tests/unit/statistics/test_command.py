@@ -296,7 +296,7 @@ def test_a_file_in_the_place_of_the_folder_is_said(command: Command, tmp_path: P
 def test_scipy_is_imported_by_those_who_need_it_alone() -> None:
     """Not by other commands, nor by what pytest loads."""
     script = (
-        "import sys, pytest_researchenv.plugin;"
+        "import sys, pytest_researchenv.wiring;"
         "from pytest_researchenv.commands import parser_of;"
         "parser_of(['validate']); parser_of(['doctor']);"
         "sys.exit(bool({'scipy', 'numpy'} & set(sys.modules)))"

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.recording.workplace import DEADLINE_S, REPOSITORIES, TESTS, Workplace
+from tests.simulated import DEADLINE_S, REPOSITORIES, TESTS, Workplace
 from tests.unit.watching.terminals import Terminal
 
 
@@ -189,7 +189,7 @@ def test_a_run_that_nobody_can_write_about_is_judged_all_the_same(tmp_path: Path
         + """
 
 def pytest_sessionstart(session):
-    from pytest_researchenv.fixtures import SESSION
+    from pytest_researchenv.xdist import SESSION
     name = f"activity-{session.config.stash[SESSION]}-main.jsonl"
     Path("researchenv-results/default", name).symlink_to("/dev/full")
 """
