@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -94,6 +94,7 @@ class Origins:
         findings: list[Finding] = []
         remarks: list[str] = []
         modules: dict[str, str] = {}
+        strange: dict[Distribution, str] = {}
         first, needed = self._that_matter(found)
         for one in (*first, *needed):
             if not self._may_be_published(one):
@@ -109,11 +110,15 @@ class Origins:
                 findings += self._provenance(one, published=said is None)
                 why = self._untraceable(one)
                 if isinstance(why, str) and why:
-                    findings.append(Finding(Sign.STUB, str(one), "somebody publishes it", why))
+                    strange[one] = why
                     names = (name for name, owners in found.owners.items() if owners == (one,))
                     modules |= dict.fromkeys(names, f"{one}: {why}")
                 reasons = (word.reason for word in (said, why) if isinstance(word, Unknown) and word.reason)
                 remarks += islice(filter(None, (*reasons, self._comparison(one).unseen)), 1)
+        shared = self._shared(strange).values()
+        for one, why in strange.items():
+            kind = Sign.DISTRIBUTION if one in shared else Sign.STUB
+            findings.append(Finding(kind, str(one), "somebody publishes it", why))
         own = unlicensed_packages(self._snapshot, found)
         findings += [Finding(Sign.STUB, name, "a package that its system publishes", why) for name, why in own.items()]
         return Signs((*findings, *self._plugs()), modules={**modules, **own}, remarks=tuple(remarks))
@@ -142,11 +147,16 @@ class Origins:
                 findings.append(self._unlike(one, said))
             elif said is not None and isinstance(why := self._untraceable(one), str) and why:
                 strange[one] = why
-        tops = {name: one for one in strange for path in one.files if (name := _top_module(one, path))}
-        for name in sorted(imported_by_distributions(self._snapshot, self._installed, tops, but=strange)):
-            why = f"{strange[tops[name]]}; other distributions import it"
-            findings.append(Finding(Sign.STUB, str(tops[name]), "somebody publishes it", printable(why, 500)))
+        for _, one in sorted(self._shared(strange).items()):
+            why = f"{strange[one]}; other distributions import it"
+            findings.append(Finding(Sign.DISTRIBUTION, str(one), "somebody publishes it", printable(why, 500)))
         return Signs(tuple(dict.fromkeys(findings)))
+
+    def _shared(self, strange: Collection[Distribution]) -> dict[str, Distribution]:
+        """Modules of some distributions that others import, so that those may run in them: name → whose it is."""
+        tops = {name: one for one in strange for path in one.files if (name := _top_module(one, path))}
+        imported = imported_by_distributions(self._snapshot, self._installed, tops, but=strange)
+        return {name: tops[name] for name in imported}
 
     def file_doubt(self, one: Distribution, path: str, digest: str) -> Doubt | Unknown | None:
         """Why nobody published a file that a distribution lists; None when somebody did.

@@ -258,7 +258,7 @@ def test_what_nobody_publishes_and_distributions_import(tmp_path: Path, importin
 
     signs = audited(tmp_path, {**distribution(SITE, "dep", files), **own}, tracked=USES, published=wheel(files))
 
-    assert kinds(signs) == ({Sign.STUB} if told else set())
+    assert kinds(signs) == ({Sign.DISTRIBUTION} if told else set())
 
 
 @pytest.mark.parametrize("version", ["1.1", "1.0+local"])
