@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pytest_researchenv._git import read_git, remote_git
+from pytest_researchenv._gitcommand import read_git, remote_git
 from pytest_researchenv.errors import SourceError
 
 

@@ -3,37 +3,26 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import final
 
 from pytest_researchenv.access import Access
 from pytest_researchenv.agents.protocol import Agent, Needs
-from pytest_researchenv.archiving.index import newest_index
-from pytest_researchenv.assignment import assignment_of
-from pytest_researchenv.breaker import CircuitBreaker
+from pytest_researchenv.building import Builder
 from pytest_researchenv.detached.going import Going, Starting
-from pytest_researchenv.disk.need import predicted
 from pytest_researchenv.disk.room import LEAST_BYTES
-from pytest_researchenv.disk.space import Space
-from pytest_researchenv.engine import Engine, in_words
+from pytest_researchenv.engine import Engine
 from pytest_researchenv.errors import (
     ConfigurationError,
-    ElsewhereError,
-    InfrastructureError,
-    ProviderError,
-    ResearchEnvError,
     StaleEnvironmentError,
-    StoreError,
 )
 from pytest_researchenv.frozen import evict, sweep
 from pytest_researchenv.gateway.protocol import Gateway, Ledger, ModelService
 from pytest_researchenv.leases.desk import holds_nothing
 from pytest_researchenv.model import (
     Environment,
-    EnvironmentKey,
     Eviction,
     Examination,
     Repository,
@@ -44,13 +33,12 @@ from pytest_researchenv.model import (
 from pytest_researchenv.ordering import Orders
 from pytest_researchenv.probes.protocol import Tree
 from pytest_researchenv.progress import Teller
-from pytest_researchenv.provision import provision
 from pytest_researchenv.redaction import Redactor, secrets_in
 from pytest_researchenv.research.result import ResearchResult
+from pytest_researchenv.reusing import Reuse
 from pytest_researchenv.secrets import Secret
 from pytest_researchenv.settings import Settings
 from pytest_researchenv.source import fetch
-from pytest_researchenv.spending import Allowance, Spending
 from pytest_researchenv.store import Attempt, Store
 
 
@@ -79,22 +67,22 @@ class Environments:
         self._open = engine
         self._find_agent = agents
         self._say = say
-        #: Starts a process of its own for what outlives the session; None: this process does all itself.
-        self._start = start
         self._access = Access(settings.agents)
         self._orders = Orders(settings, self._access, self._engine, self.tree)
         self._trees: dict[tuple[str, str], Tree] = {}
         self._ready = False
-        self._space: Space | None = None
-        self._differences: dict[EnvironmentKey, list[str]] = {}
         self._store = Store(settings.results, settings.run, redactor=lambda: self.redactor)
         self._going = Going(settings, self._store, say)
-        self._breaker = CircuitBreaker(self._store.folder, settings.session)
-        self._spending = Spending(
-            self._store.folder,
-            settings.session,
-            limit_usd=settings.agents.max_cost_usd,
-            whole_run=settings.continued,
+        self._reuse = Reuse(settings, self._orders)
+        self._builder = Builder(
+            settings,
+            engine=self._engine,
+            orders=self._orders,
+            store=self._store,
+            going=self._going,
+            tree=self.tree,
+            say=say,
+            start=start,
         )
 
     @property
@@ -133,19 +121,19 @@ class Environments:
         with self._store.lock(agent_name, repository.key, trial=trial):
             attempt = self._current(agent_name, repository, trial)
             if attempt is None:
-                return self._built(agent, repository, trial)
+                return self._builder.begin(agent, repository, trial)
             self._going.wait(attempt)
             attempt = self._going.standing(attempt)
             if self._going.wanted(attempt):
                 frozen = attempt.environment()
-                if frozen is not None and (stale := self._stale(frozen, agent, repository)):
+                if frozen is not None and (stale := self._reuse.stale(frozen, agent, repository)):
                     raise StaleEnvironmentError(stale)
-                return self._built(agent, repository, trial, goes_on=attempt.key.attempt)
-            if found := self._reusable(attempt, agent, repository, retry=retry):
+                return self._builder.begin(agent, repository, trial, goes_on=attempt.key.attempt)
+            if found := self._reuse.found(attempt, agent, repository, engine=self._engine, retry=retry):
                 return attempt, found
             if undecided := self._going.undecided(attempt):
                 raise StaleEnvironmentError(undecided)
-            return self._built(agent, repository, trial)
+            return self._builder.begin(agent, repository, trial)
 
     def build(self, attempt: Attempt, agent_name: str, repository: Repository) -> Environment:
         """Let an agent work in an attempt that has begun, in this process, and record what comes of it.
@@ -158,13 +146,7 @@ class Environments:
         Raises:
             ResearchEnvError: it could not be done; this is recorded.
         """
-        agent = self._find_agent(agent_name)
-        try:
-            inputs = self._orders.inputs(agent, repository)
-        except ResearchEnvError as error:
-            self._keep(attempt, str(error))
-            raise
-        return self._build(attempt, agent, repository, inputs)
+        return self._builder.build(attempt, self._find_agent(agent_name), repository)
 
     def evicted(self, agent_name: str, repository: Repository, *, trial: int = 1) -> tuple[Attempt, Environment] | None:
         """Return the environment of the newest attempt where it fits and its image was removed on purpose.
@@ -180,7 +162,7 @@ class Environments:
         environment = attempt.environment()
         if environment is None or self._engine().sandbox.image_exists(environment.image):
             return None
-        if stale := self._stale(environment, self._find_agent(agent_name), repository):
+        if stale := self._reuse.stale(environment, self._find_agent(agent_name), repository):
             raise StaleEnvironmentError(stale)
         return attempt, environment
 
@@ -238,13 +220,11 @@ class Environments:
             undecided = self._going.undecided(attempt) if attempt else ""
             return undecided or self._access.problem(self._orders.needs(agent, repository))
         with self._say.at(agent_name, repository.slug):
-            return self._stale(environment, agent, repository)
+            return self._reuse.stale(environment, agent, repository)
 
     def notes(self, environment: Environment) -> tuple[str, ...]:
         """What people should know of where their keys are kept, and of an environment that was used anyway."""
-        changed = self._differences.get(environment.key, [])
-        anyway = (f"{environment.key} was judged although {', '.join(changed)} changed",) if changed else ()
-        return (*self._access.warnings, *anyway)
+        return (*self._access.warnings, *self._reuse.notes(environment))
 
     def most_usd(self, agent_name: str, repository: Repository | None = None) -> float | None:
         """What building one environment can cost at most, in US dollars, tries again included; None for no limit."""
@@ -268,7 +248,7 @@ class Environments:
             ConfigurationError: the model's key is missing, or it has no price.
             InfrastructureError: nothing may be spent any more, or the gateway does not start.
         """
-        with self._allowance(needs) as money:
+        with self._builder.allowance(needs) as money:
             request = self._access.request(
                 needs, self._engine(), max_cost_usd=money.limit_usd, lifetime_s=lifetime_s, labels=labels
             )
@@ -297,12 +277,11 @@ class Environments:
     @property
     def spent_usd(self) -> float:
         """What this session has spent on models, attempts that ended in an error included."""
-        return self._spending.spent_usd
+        return self._builder.spent_usd
 
     def stopped(self, agent_name: str) -> str:
         """Say why an agent's provider is asked no more in this session; empty while it is."""
-        service = self._find_agent(agent_name).needs.service
-        return self._breaker.reason(service) if service else ""
+        return self._builder.stopped(self._find_agent(agent_name))
 
     def exists(self, agent_name: str, repository: Repository, *, trial: int = 1) -> bool:
         """Whether an environment would be reused, if it fits; needs no container engine."""
@@ -374,139 +353,6 @@ class Environments:
         attempts = [one for one, start in starts if start.trial == trial]
         ours = [one for one, start in starts if start.trial == trial and start.session == self._settings.session]
         return next(reversed(ours or attempts), None)
-
-    def _reusable(self, attempt: Attempt, agent: Agent, repository: Repository, *, retry: bool) -> Environment | None:
-        ours = attempt.session == self._settings.session
-        if ours and not retry and (error := attempt.error()):
-            raise InfrastructureError(f"{attempt.key} could not be built: {error}")
-        environment = attempt.environment()
-        if environment is None or (self._settings.rebuild and not ours):
-            return None
-        if stale := self._stale(environment, agent, repository):
-            raise StaleEnvironmentError(stale)
-        engine = self._engine()
-        if engine.sandbox.image_exists(environment.image):
-            return environment
-        elsewhere = bool(environment.engine) and environment.engine != engine.id
-        if elsewhere and (engine.pooled or not agent.free):
-            there = in_words(environment.engine, environment.engine_name)
-            raise ElsewhereError(
-                f"{attempt.key} is in the container engine {there}, and {in_words(engine.id, engine.name)} was asked: "
-                "name the other with --researchenv-docker, bring it here by `researchenv export environment`, or build "
-                "it again with --researchenv-rebuild",
-                engine=environment.engine,
-                name=environment.engine_name,
-            )
-        eviction = attempt.eviction()
-        how = f"was removed by --researchenv-keep={eviction.policy} at {eviction.at}" if eviction else "is gone"
-        if agent.free:
-            _log.warning("the frozen image of %s %s: building it again", attempt.key, how)
-            return None
-        raise InfrastructureError(
-            f"the frozen image of {attempt.key} {how} ({environment.image}); build it again with "
-            "--researchenv-rebuild, or import it where it was exported (`researchenv import`)"
-        )
-
-    def _stale(self, environment: Environment, agent: Agent, repository: Repository) -> str:
-        if self._settings.rebuild:
-            return ""
-        then, now = environment.inputs, self._orders.inputs(agent, repository)
-        changed = [name for name in sorted(then.keys() | now.keys()) if then.get(name) != now.get(name)]
-        if not changed:
-            return ""
-        if self._settings.reuse_anyway:
-            self._differences[environment.key] = changed
-            return ""
-        lines = [f"the stored environment of {agent.name} for {repository.name} was shaped by something else:"]
-        lines += [f"  {name}: {then.get(name, 'nothing')} then, {now.get(name, 'nothing')} now" for name in changed]
-        lines.append("build it again with --researchenv-rebuild, or judge it as it is with --researchenv-reuse-anyway")
-        return "\n".join(lines)
-
-    def _built(
-        self, agent: Agent, repository: Repository, trial: int, *, goes_on: int = 0
-    ) -> tuple[Attempt, Environment]:
-        """Build, and again in a new attempt where the provider's trouble may be over by then."""
-        inputs = self._orders.inputs(agent, repository)
-        service = agent.needs.service
-        retries = self._settings.agents.retries
-        for number in range(retries + 1):
-            if service:
-                self._breaker.check(service)
-            session = self._settings.session
-            attempt = self._store.begin(agent.name, repository.key, session, trial=trial, goes_on=goes_on)
-            try:
-                if self._start is not None and assignment_of(repository).detached:
-                    return attempt, self._going.follow(attempt, self._start(agent.name, repository, attempt))
-                return attempt, self._build(attempt, agent, repository, inputs)
-            except ProviderError as error:
-                # What was archived of hours of work is not done again.
-                goes_on = attempt.key.attempt if newest_index(attempt.folder) else goes_on
-                if number == retries or self.stopped(agent.name):
-                    raise
-                delay = self._settings.agents.retry_delay_s * 2**number
-                self._say(f"waiting {delay:.0f} s before another attempt, since {error}")
-                time.sleep(delay)
-        raise AssertionError("the last attempt returns or raises")
-
-    def _build(self, attempt: Attempt, agent: Agent, repository: Repository, inputs: Mapping[str, str]) -> Environment:
-        _log.info("building %s", attempt.key)
-        self._say("fetching the source")
-        try:
-            continuation = self._going.continuation(attempt)
-            needs = self._orders.needs(agent, repository, continuation)
-            with self._room(attempt, agent, repository), self._allowance(needs) as money:
-
-                def settle(ledger: Ledger) -> None:
-                    money.spent_usd = ledger.charged_usd
-
-                environment = provision(
-                    self._engine(),
-                    self._orders.order(
-                        attempt, agent, repository, max_cost_usd=money.limit_usd, continuation=continuation
-                    ),
-                    attempt=attempt,
-                    tree=self.tree(repository),
-                    inputs=inputs,
-                    settle=settle,
-                    say=self._say,
-                    continuation=continuation,
-                )
-        except ResearchEnvError as error:
-            self._keep(attempt, str(error))
-            if isinstance(error, ProviderError) and agent.needs.service:
-                self._breaker.failed(agent.needs.service, error)
-            raise
-        # The boundary: whatever else breaks is a defect of ours, recorded so that no agent works twice for it.
-        except Exception as error:
-            message = f"unexpected {type(error).__name__}: {error}; please report it"
-            self._keep(attempt, message)
-            raise InfrastructureError(message) from error
-        if agent.needs.service:
-            self._breaker.answered(agent.needs.service)
-        return environment
-
-    def _room(self, attempt: Attempt, agent: Agent, repository: Repository) -> AbstractContextManager[None]:
-        """Set room aside on the engine's disk, as much as earlier attempts took."""
-        engine = self._engine()
-        if self._space is None:
-            floor = self._settings.disk_floor_bytes
-            self._space = Space(engine.disk, engine.builders, floor, evicting=self._settings.keep.evicts)
-        need = predicted(self._settings.results, agent.name, repository.key)
-        return self._space.set_aside(need, f"building {attempt.key}", say=self._say)
-
-    def _keep(self, attempt: Attempt, message: str) -> None:
-        """Record an error; where that cannot be done, the first cause is still what is told."""
-        try:
-            attempt.save_error(message)
-        except StoreError:
-            _log.exception("cannot record why %s could not be built", attempt.key)
-
-    def _allowance(self, needs: Needs) -> AbstractContextManager[Allowance]:
-        """Set money aside; agents without a model need none, and wait for none."""
-        if needs.service is None:
-            return nullcontext(Allowance(None))
-        most_s = (needs.timeout_s or 0.0) + _AROUND_S
-        return self._spending.allowance(needs.budget.max_cost_usd, most_s=most_s, say=self._say)
 
 
 @lru_cache(maxsize=8)

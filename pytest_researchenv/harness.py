@@ -6,11 +6,9 @@ This is where the seams meet. It knows nothing of pytest.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import final
@@ -23,7 +21,7 @@ from pytest_researchenv.detached.going import Starting
 from pytest_researchenv.diagnosis import Diagnosis, diagnosis_of
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.environments import Environments
-from pytest_researchenv.errors import ConfigurationError, InfrastructureError, ResearchEnvError
+from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.hardware import Hardware
 from pytest_researchenv.integrity.audit import audit
 from pytest_researchenv.integrity.believing import believed
@@ -31,6 +29,7 @@ from pytest_researchenv.integrity.checks import all_checks
 from pytest_researchenv.integrity.protocol import Check
 from pytest_researchenv.leases.desk import holds_nothing
 from pytest_researchenv.lock import dataset_of
+from pytest_researchenv.looking import recorded, stamp_of
 from pytest_researchenv.model import (
     Audit,
     Cause,
@@ -42,10 +41,9 @@ from pytest_researchenv.model import (
     TierResult,
     Verdict,
 )
-from pytest_researchenv.packedlogs import pack_log
 from pytest_researchenv.probes.protocol import Probe, ProbeTask
 from pytest_researchenv.progress import Teller
-from pytest_researchenv.provenance import digest_of, harness_identity
+from pytest_researchenv.provenance import digest_of
 from pytest_researchenv.research.data import folders_of
 from pytest_researchenv.research.task import Task
 from pytest_researchenv.research.workplace import workplace_of
@@ -299,53 +297,30 @@ class Harness:
     ) -> Audit:
         """Look, and record what came of it, be it an error."""
         _log.info("judging %s of %s", subject, attempt.key)
-        log = attempt.next_log(subject)
         # As they are now: what is changed meanwhile is not what was judged.
         basis, dataset = self._basis(repository, subject), dataset_of(repository)
-        started = time.monotonic()
 
-        def save(found: Audit) -> Audit:
+        def stamp(found: Audit, log: str, took_s: float) -> Audit:
             stamped = replace(
                 found.result,
-                duration_s=found.result.duration_s or time.monotonic() - started,
-                log=log.name,
-                basis=basis,
-                dataset=dataset,
-                session=self._settings.session,
-                created=datetime.now(UTC).isoformat(timespec="seconds"),
-                snapshot=environment.image,
-                base_image=environment.base_image,
-                harness=harness_identity(),
+                duration_s=found.result.duration_s or took_s,
+                log=log,
                 accelerator=self._engine.hardware.accelerator,
                 settings=self._probe_settings(),
+                **stamp_of(environment, basis=basis, dataset=dataset, session=self._settings.session),
             )
-            return put(replace(found, result=stamped))
+            return replace(found, result=stamped)
 
-        def put(found: Audit) -> Audit:
+        def save(log: Path, found: Audit) -> Audit:
             kept = replace(found.result, log_digest=digest_of(log))
             if isinstance(subject, Tier):
                 return Audit(attempt.save_result(log, kept))
             return attempt.save_audit(log, replace(found, result=kept))
 
-        def failed(message: str) -> None:
-            save(Audit(TierResult(subject, Verdict.ERROR, Cause.INFRASTRUCTURE, message)))
-            pack_log(log)
+        def broken(message: str) -> Audit:
+            return Audit(TierResult(subject, Verdict.ERROR, Cause.INFRASTRUCTURE, message))
 
-        try:
-            with attempt.log(log) as append:
-                kept = save(look(append))
-            # No crash may lose a verdict that is known, and only a log that was closed is whole.
-            kept = put(kept)
-        except ResearchEnvError as error:
-            failed(str(error))
-            raise
-        # The boundary: whatever else breaks is a defect of ours, and no verdict.
-        except Exception as error:
-            message = f"unexpected {type(error).__name__}: {error}; please report it"
-            failed(message)
-            raise InfrastructureError(message) from error
-        pack_log(log)
-        return kept
+        return recorded(attempt, subject, look, broken=broken, stamp=stamp, save=save)
 
     def _task(
         self, log: Callable[[bytes], object], attempt: Attempt, environment: Environment, repository: Repository

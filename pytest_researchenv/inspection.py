@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
 
-from pytest_researchenv._git import submodule_folders
+from pytest_researchenv._gitsubmodules import submodule_folders
 from pytest_researchenv._parsing import last_name, parsed
 from pytest_researchenv._suite_problems import FRAMEWORKS
 from pytest_researchenv.probes.imports import scan_files

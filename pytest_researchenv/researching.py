@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import logging
 import secrets
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import final
 
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.environments import Environments
-from pytest_researchenv.errors import InfrastructureError, ResearchEnvError
 from pytest_researchenv.leases.desk import holds_nothing
 from pytest_researchenv.lock import dataset_of
+from pytest_researchenv.looking import recorded, stamp_of
 from pytest_researchenv.model import Environment, Verdict
-from pytest_researchenv.packedlogs import pack_log
 from pytest_researchenv.probes.protocol import ProbeTask
 from pytest_researchenv.progress import Teller
-from pytest_researchenv.provenance import digest_of, harness_identity
+from pytest_researchenv.provenance import digest_of
 from pytest_researchenv.research.data import missing_data
 from pytest_researchenv.research.evaluation import EvaluationTask, Evaluator
 from pytest_researchenv.research.evaluators import evaluator_of
@@ -190,46 +187,28 @@ class Researching:
     ) -> ResearchResult:
         """Evaluate, and record what came of it, be it an error."""
         _log.info("evaluating %s of %s", subtask, attempt.key)
-        log = attempt.next_log(research_stem(subtask))
-        dataset, secret = dataset_of(workplace_of(task)), secrets.token_bytes(_SECRET_BYTES)
-        started = time.monotonic()
+        secret = secrets.token_bytes(_SECRET_BYTES)
+        # As it is now: what is changed meanwhile is not what was judged.
+        dataset = dataset_of(workplace_of(task))
 
-        def save(found: ResearchResult) -> ResearchResult:
-            stamped = replace(
+        def look(log: Callable[[bytes], object]) -> ResearchResult:
+            probe = self._probe_task(log, attempt, environment, task, subtask)
+            given = EvaluationTask(task, subtask, probe, self._engine(), secret, self._say)
+            return concluded(task, subtask, evaluator.evaluate(given))
+
+        def stamp(found: ResearchResult, log: str, took_s: float) -> ResearchResult:
+            return replace(
                 found,
-                duration_s=time.monotonic() - started,
-                log=log.name,
+                duration_s=took_s,
+                log=log,
                 secret=secret.hex(),
-                basis=basis,
-                dataset=dataset,
-                session=self._settings.session,
-                created=datetime.now(UTC).isoformat(timespec="seconds"),
-                snapshot=environment.image,
-                base_image=environment.base_image,
-                harness=harness_identity(),
-                log_digest=digest_of(log),
+                **stamp_of(environment, basis=basis, dataset=dataset, session=self._settings.session),
             )
-            return attempt.save_research(log, stamped)
 
-        def failed(message: str) -> None:
-            save(ResearchResult(subtask, Verdict.ERROR, ResearchCause.INFRASTRUCTURE, message))
-            pack_log(log)
+        def save(log: Path, found: ResearchResult) -> ResearchResult:
+            return attempt.save_research(log, replace(found, log_digest=digest_of(log)))
 
-        try:
-            with attempt.log(log) as append:
-                probe = self._probe_task(append, attempt, environment, task, subtask)
-                given = EvaluationTask(task, subtask, probe, self._engine(), secret, self._say)
-                found = concluded(task, subtask, evaluator.evaluate(given))
-                # No crash may lose a verdict that is known, and only a log that was closed is whole.
-                save(found)
-            kept = save(found)
-        except ResearchEnvError as error:
-            failed(str(error))
-            raise
-        # The boundary: whatever else breaks is a defect of ours, and no verdict.
-        except Exception as error:
-            message = f"unexpected {type(error).__name__}: {error}; please report it"
-            failed(message)
-            raise InfrastructureError(message) from error
-        pack_log(log)
-        return kept
+        def broken(message: str) -> ResearchResult:
+            return ResearchResult(subtask, Verdict.ERROR, ResearchCause.INFRASTRUCTURE, message)
+
+        return recorded(attempt, research_stem(subtask), look, broken=broken, stamp=stamp, save=save)

@@ -17,15 +17,9 @@ from typing import IO
 
 from filelock import FileLock
 
-from pytest_researchenv._git import (
-    EPOCH,
-    checkout_commit,
-    commit_everything,
-    intact,
-    submodule_folders,
-    tracked_files,
-    tree_digest,
-)
+from pytest_researchenv._git import checkout_commit, commit_everything, intact, tracked_files, tree_digest
+from pytest_researchenv._gitcommand import EPOCH
+from pytest_researchenv._gitsubmodules import submodule_folders
 from pytest_researchenv.errors import SourceError
 from pytest_researchenv.model import GitSource, PathSource, PrunedSource, PypiSource, Repository
 from pytest_researchenv.probes.protocol import Tree

@@ -13,12 +13,12 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal, TypeVar
+from typing import ClassVar, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from pytest_researchenv._sources import STRICT
-from pytest_researchenv.errors import StoreError
+from pytest_researchenv._wholefiles import load_record
 from pytest_researchenv.sandbox.labels import Owner, alive
 from pytest_researchenv.store import Attempt, write_whole
 
@@ -37,8 +37,6 @@ __all__ = [
     "stop_requested",
     "work_of",
 ]
-
-_T = TypeVar("_T")
 
 ACTIVITY = ".activity.jsonl"
 LOG = ".keeper.log"
@@ -111,7 +109,7 @@ def keeper_of(folder: Path) -> Keeper | None:
     Raises:
         StoreError: the record cannot be read.
     """
-    return _read(folder / _KEEPER, _KEEPERS)
+    return load_record(folder / _KEEPER, _KEEPERS)
 
 
 def save_work(attempt: Attempt, limit_s: float, limit_usd: float | None, image: str) -> Work:
@@ -127,7 +125,7 @@ def work_of(folder: Path) -> Work | None:
     Raises:
         StoreError: the record cannot be read.
     """
-    return _read(folder / _WORK, _WORKS)
+    return load_record(folder / _WORK, _WORKS)
 
 
 def going_on(attempt: Attempt) -> bool:
@@ -161,12 +159,3 @@ def request_stop(attempt: Attempt) -> None:
 def stop_requested(attempt: Attempt) -> bool:
     """Whether somebody has asked for the end of an attempt's work."""
     return (attempt.folder / _STOP).exists()
-
-
-def _read(path: Path, adapter: TypeAdapter[_T]) -> _T | None:
-    try:
-        return adapter.validate_json(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except (OSError, ValidationError) as error:
-        raise StoreError(f"{path} does not hold what was written there: {error}") from error

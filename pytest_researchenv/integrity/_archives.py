@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import IO, Any, BinaryIO, cast, final
 
 
-__all__ = ["UNPACKED_BYTES", "ZIP_ERRORS", "unpacked"]
+__all__ = ["UNPACKED_BYTES", "ZIP_ERRORS", "table_doubt", "unpacked"]
 
 ZIP_ERRORS = (
     EOFError,
@@ -30,9 +30,40 @@ ZIP_ERRORS = (
     zlib.error,
 )
 
+#: The end of an archive without its comment, and what stands right before it where there is another, longer end.
+_END, _END_BYTES, _LONGER, _LONGER_BYTES = b"PK\5\6", 22, b"PK\6\7", 20
+#: Where readers look for the end.
+_TAIL_BYTES = _END_BYTES + 2**16
+
 #: Bytes that are unpacked of one archive.
 UNPACKED_BYTES = 512 * 1024**2
 _BLOCK_BYTES = 1024**2
+
+
+def table_doubt(file: IO[bytes]) -> str:
+    """Why Python's importer may see other members in a zip archive than `zipfile` does; empty when it does not.
+
+    The importer refuses less, knows no long archives before Python 3.13, and takes names as they stand in the table.
+
+    Args:
+        file: the archive, or whatever else is on the path; it is read from its start to its end.
+    """
+    size = file.seek(0, io.SEEK_END)
+    file.seek(max(0, size - _TAIL_BYTES - _LONGER_BYTES))
+    tail = file.read()
+    end = tail.rfind(_END)
+    if end < 0 or (len(tail) - end < _END_BYTES and tail[-_END_BYTES : len(_END) - _END_BYTES] != _END):
+        return ""
+    if tail[max(0, end - _LONGER_BYTES) : end].startswith(_LONGER):
+        return "it has two tables of what is in it"
+    if len(tail) - end - _END_BYTES != int.from_bytes(tail[end + 20 : end + 22], "little"):
+        return "it does not end where it says"
+    try:
+        with zipfile.ZipFile(file) as archive:
+            odd = any(one.filename != one.orig_filename for one in archive.infolist())
+    except ZIP_ERRORS as error:
+        return f"not every reader can read it: {error}"
+    return "it has names of two readings" if odd else ""
 
 
 def unpacked(file: BinaryIO, filename: str) -> BinaryIO:

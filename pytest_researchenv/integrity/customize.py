@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pytest_researchenv.integrity._archives import ZIP_ERRORS
+from pytest_researchenv.integrity._archives import ZIP_ERRORS, table_doubt
 from pytest_researchenv.integrity._metadata import entry_points
 from pytest_researchenv.integrity.fleeting import is_fleeting
 from pytest_researchenv.integrity.frameworks import BACKENDS
@@ -116,11 +116,12 @@ def _archived(task: ProbeTask, snapshot: Snapshot, entry: Entry, names: list[str
         with file_of(task, entry) as file:
             if file is None:
                 return
+            held = table_doubt(file)
             try:
                 with zipfile.ZipFile(file) as archive:
-                    held = _start_up(archive, names)
+                    held = held or _start_up(archive, names)
             except ZIP_ERRORS:
-                return
+                pass
     if held:
         yield Customization(entry.path, entry.path, entry.path, held)
 

@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from pytest_researchenv._git import read_git
+from pytest_researchenv._gitcommand import read_git
 from pytest_researchenv.errors import SourceError
 from pytest_researchenv.integrity.protocol import Entry, Kind, Signs, Snapshot
 from pytest_researchenv.model import Finding, Sign

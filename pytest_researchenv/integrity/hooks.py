@@ -18,11 +18,12 @@ from pytest_researchenv.integrity.bytecode import is_cached, is_unchecked
 from pytest_researchenv.integrity.conda import has_condas_python
 from pytest_researchenv.integrity.customize import Customization, customizations
 from pytest_researchenv.integrity.fleeting import is_fleeting
-from pytest_researchenv.integrity.layout import Layout, Pth, layout_of
+from pytest_researchenv.integrity.layout import Layout, layout_of
 from pytest_researchenv.integrity.packages import Packages, Standing
 from pytest_researchenv.integrity.protocol import Entry, Kind, Signs, Snapshot, at_most, is_in_base
 from pytest_researchenv.integrity.pth import EASY_INSTALL, STARTS_SINCE, namespace, paths_only
 from pytest_researchenv.integrity.recorded import recorded
+from pytest_researchenv.integrity.sitefolders import Pth
 from pytest_researchenv.integrity.virtualenv import KNOWN, PTH, is_known_line, suspicion
 from pytest_researchenv.model import Finding, Sign
 from pytest_researchenv.probes.interpreter import is_taken

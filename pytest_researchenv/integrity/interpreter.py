@@ -17,6 +17,7 @@ from pytest_researchenv.integrity.genuine import doubt, launches
 from pytest_researchenv.integrity.layout import Layout, NoLayout, layout_of
 from pytest_researchenv.integrity.loader import found_at
 from pytest_researchenv.integrity.packages import Judged, Packages, Standing, entries_at
+from pytest_researchenv.integrity.pickles import runs_code
 from pytest_researchenv.integrity.protocol import Entry, Kind, Signs, Snapshot, at_most
 from pytest_researchenv.integrity.published import Unknown
 from pytest_researchenv.integrity.raw import file_of
@@ -202,6 +203,7 @@ class _Look:
                 self._copied(top)
             case _Source.UNKNOWN:
                 self._released(present, top)
+        self._pickled(present)
         self._bytecode(present)
 
     @cached_property
@@ -299,6 +301,12 @@ class _Look:
         for entry in entries_at(self.snapshot, {path for path in present if is_cached(path)}):
             if is_unchecked(entry):
                 self._found(entry.path, "bytecode that Python compares with its source", "bytecode that it just runs")
+
+    def _pickled(self, present: Collection[str]) -> None:
+        """Tables that Python itself leaves, and loads again; loading runs what they say."""
+        for entry in entries_at(self.snapshot, {path for path in present if path.endswith(".pickle")}):
+            if entry.kind is not Kind.FILE or entry.content is None or runs_code(entry.content):
+                self._found(entry.path, "a table that Python made", "a pickle that runs code, or no file")
 
     def _bytecode(self, present: Collection[str]) -> None:
         """Take bytecode that nobody vouches for out of the probe's world.

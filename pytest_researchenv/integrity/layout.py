@@ -1,7 +1,7 @@
 """What the reported interpreter would use, worked out from outside: nothing of the environment runs.
 
-This follows what CPython's own start-up does on Linux: `Modules/getpath.py` for the standard library, `Lib/site.py`,
-with Debian's changes, for the rest.
+This follows what CPython's own start-up does on Linux: `Modules/getpath.py` for the standard library, and `sitefolders`
+for the rest.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePosixPath
@@ -18,22 +17,16 @@ from weakref import WeakKeyDictionary
 from pytest_researchenv.integrity.elf import Elf, read_elf
 from pytest_researchenv.integrity.fleeting import is_fleeting
 from pytest_researchenv.integrity.protocol import Entry, Kind, Snapshot
-from pytest_researchenv.integrity.pth import split
 from pytest_researchenv.integrity.pyvenv import is_ambiguous, read_settings
 from pytest_researchenv.integrity.raw import file_of
+from pytest_researchenv.integrity.sitefolders import Look, Pth, Sites
 from pytest_researchenv.probes.lookup import printable
 from pytest_researchenv.probes.protocol import ProbeTask
 from pytest_researchenv.probes.reported import Unreported, reported_python
 from pytest_researchenv.sandbox.peek import readable
 
 
-__all__ = ["Layout", "Manager", "NoLayout", "Pth", "layout_of"]
-
-#: Most `.pth` files that are read, and path lines that are looked at in one; environments have some ten of each.
-_MOST_PTHS, _MOST_LINES = 500, 200
-#: Path lines of all of them together; each costs some twenty milliseconds here, 200 on a busy host, and as much again
-#: wherever modules of a name are looked for: 2000 took the audit of one environment more than ten minutes there.
-_MOST_LOOKS = 300
+__all__ = ["Layout", "Manager", "NoLayout", "layout_of"]
 
 #: Levels of folders above an interpreter's that are searched for its standard library.
 _MOST_LEVELS = 40
@@ -52,27 +45,6 @@ class Manager(StrEnum):
     VENV = "virtual environment"
     CONDA = "conda"
     OTHER = "other"
-
-
-@dataclass(frozen=True, slots=True)
-class Pth:
-    """One `.pth` file of a site folder that Python reads at start.
-
-    Attributes:
-        path: where it is, as Python names it: its site folder and its name; that may be a link.
-        folders: what its path lines add to `sys.path`, absolute, as Python makes them; only what is there.
-        imports: its lines that are run.
-        text: all of it; bytes that are no text are U+FFFD. Empty when it is too large to be kept.
-        sha256: of its content.
-        unread: whether it is too large to be kept.
-    """
-
-    path: str
-    folders: tuple[str, ...]
-    imports: tuple[str, ...]
-    text: str
-    sha256: str
-    unread: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,13 +171,11 @@ class _Search:
     """
 
     def __init__(self, snapshot: Snapshot, python: str, binary: str, elf: Elf, suffix: str) -> None:
-        self._snapshot = snapshot
+        self._look = Look(snapshot)
         self._python = python
         self._binary = binary
         self._elf = elf
         self._suffix = suffix
-        self._problems: list[str] = []
-        self._looks = 0
 
     def layout(self) -> Layout | NoLayout:
         """Work it all out."""
@@ -219,7 +189,8 @@ class _Search:
             return NoLayout(f"{printable(self._python)} has no standard library above {printable(start)}", forged=True)
         lib = f"{base}/lib/python{self._suffix}"
         user = settings is None or settings.get("include-system-site-packages", "true").lower() == "true"
-        sites = tuple(self._sites(base, "" if settings is None else venv, user=user))
+        search = Sites(self._look, self._suffix)
+        sites = tuple(search.folders(base, "" if settings is None else venv, user=user))
         return Layout(
             python=self._python,
             binary=self._binary,
@@ -229,20 +200,20 @@ class _Search:
             prefix=base if settings is None else venv,
             base_prefix=base,
             archive=f"{base}/lib/python{self._suffix.replace('.', '')}.zip",
-            stdlib=tuple(folder for folder in (lib, f"{lib}/lib-dynload") if self._is(folder, Kind.FOLDER)),
+            stdlib=tuple(folder for folder in (lib, f"{lib}/lib-dynload") if self._look.has(folder, Kind.FOLDER)),
             sites=sites,
-            pths=tuple(self._pths(sites)),
+            pths=tuple(search.pths(sites)),
             config="" if settings is None else config,
             user=user,
             overrides=(*self._overrides(start, config), *self._platform(start, base)),
-            problems=tuple(dict.fromkeys(self._problems)),
+            problems=tuple(dict.fromkeys(self._look.problems)),
         )
 
     # --- the standard library ---
 
     def _settings(self, config: str) -> Mapping[str, str] | None:
         """What `pyvenv.cfg` says; None when there is none."""
-        entry = self._entry(config)
+        entry = self._look.entry(config)
         if entry is None or entry.kind is not Kind.FILE:
             return None
         return read_settings(entry.content or b"")
@@ -255,11 +226,11 @@ class _Search:
         above = list(PurePosixPath("/", start).parents)[:-1] if readable(f"/{start}") else []
         for landmarks in ((zipped,), sources):
             for folder in (start, *map(str, above[:_MOST_LEVELS])):
-                if any(self._is(posixpath.join(folder, name), Kind.FILE) for name in landmarks):
+                if any(self._look.has(posixpath.join(folder, name), Kind.FILE) for name in landmarks):
                     return folder
         if len(above) > _MOST_LEVELS:
-            self._problems.append(f"{printable(start)} is more than {_MOST_LEVELS} folders deep")
-        return next((prefix for prefix in _PREFIXES if self._is(f"{prefix}/{sources[0]}", Kind.FILE)), "")
+            self._look.problems.append(f"{printable(start)} is more than {_MOST_LEVELS} folders deep")
+        return next((prefix for prefix in _PREFIXES if self._look.has(f"{prefix}/{sources[0]}", Kind.FILE)), "")
 
     def _platform(self, start: str, base: str) -> Iterator[str]:
         """A folder for compiled modules that Python finds elsewhere than its sources: it searches for both apart.
@@ -269,7 +240,7 @@ class _Search:
         name = f"lib/python{self._suffix}/lib-dynload"
         above = list(PurePosixPath("/", start).parents)[:-1] if readable(f"/{start}") else []
         places = (posixpath.join(folder, name) for folder in (start, *map(str, above[:_MOST_LEVELS])))
-        found = next((path for path in places if self._is(path, Kind.FOLDER)), "")
+        found = next((path for path in places if self._look.has(path, Kind.FOLDER)), "")
         if found and found != f"{base}/{name}":
             yield found
 
@@ -280,90 +251,15 @@ class _Search:
         # Python reads the one above its folder first in one place, and this one first in another.
         names.append(f"{posixpath.dirname(self._python)}/pyvenv.cfg")
         for path in names:
-            if self._is(path, Kind.FILE):
+            if self._look.has(path, Kind.FILE):
                 yield path
-        entry = self._snapshot.entry(config)
+        entry = self._look.snapshot.entry(config)
         if entry is not None and entry.kind is Kind.FILE and (entry.content is None or is_ambiguous(entry.content)):
             yield config
 
     def _manager(self, base: str, *, venv: bool) -> Manager:
         if venv:
             return Manager.VENV
-        if self._is(f"{base}/conda-meta/history", Kind.FILE):
+        if self._look.has(f"{base}/conda-meta/history", Kind.FILE):
             return Manager.CONDA
         return Manager.SYSTEM if base == "/usr" else Manager.OTHER
-
-    # --- site folders ---
-
-    def _sites(self, base: str, venv: str, *, user: bool) -> Iterator[str]:
-        """Site folders that are there, in Python's order."""
-        user_site = f"/root/.local/lib/python{self._suffix.rstrip('t')}/site-packages"
-        debian = self._is_debian(f"{base}/lib/python{self._suffix}/site.py")
-        wanted: list[str] = []
-        if venv:
-            wanted += self._below(venv, debian=debian, venv=True)
-        if user:
-            wanted.append(user_site)
-        if user or not venv:
-            wanted += self._below(base, debian=debian, venv=bool(venv))
-        for folder in dict.fromkeys(wanted):
-            if self._is(folder, Kind.FOLDER):
-                yield folder
-
-    def _below(self, prefix: str, *, debian: bool, venv: bool) -> list[str]:
-        own = f"{prefix}/lib/python{self._suffix}"
-        if not debian:
-            return [f"{own}/site-packages"]
-        local = f"{prefix}/local/lib/python{self._suffix}/dist-packages"
-        shared = [local, f"{prefix}/lib/python3/dist-packages", f"{own}/dist-packages"]
-        return [f"{own}/site-packages", *shared] if venv else shared
-
-    def _is_debian(self, site: str) -> bool:
-        """Whether Python's own `site.py` is Debian's."""
-        entry = self._snapshot.entry(site)
-        return entry is not None and "dist-packages" in entry.text and "local/lib" in entry.text
-
-    def _pths(self, sites: tuple[str, ...]) -> Iterator[Pth]:
-        count = 0
-        for site in sites:
-            top = self._snapshot.resolved(site)
-            names = (entry.path for entry in self._snapshot.tree(site) if posixpath.dirname(entry.path) == top)
-            for name in sorted(posixpath.basename(path) for path in names if path.endswith(".pth")):
-                if count == _MOST_PTHS:
-                    self._problems.append(f"{printable(site)} has more than {_MOST_PTHS} .pth files")
-                    return
-                count += 1
-                with suppress(FileNotFoundError):
-                    yield self._pth(site, name)
-
-    def _pth(self, site: str, name: str) -> Pth:
-        path = f"{site}/{name}"
-        entry = self._entry(path)
-        if entry is None or entry.kind is not Kind.FILE:
-            raise FileNotFoundError(path)
-        looks, before = 0, self._looks
-
-        def exists(folder: str) -> bool:
-            nonlocal looks
-            looks += 1
-            self._looks += 1
-            many = looks > _MOST_LINES or self._looks > _MOST_LOOKS
-            return not many and self._entry(folder) is not None and bool(self._snapshot.resolved(folder))
-
-        folders, imports = split(entry.text, site, exists)
-        if looks > _MOST_LINES:
-            self._problems.append(f"{printable(path)} has more than {_MOST_LINES} path lines")
-        if before <= _MOST_LOOKS < self._looks:
-            self._problems.append(f".pth files have more than {_MOST_LOOKS} path lines")
-        return Pth(path, folders, imports, entry.text, entry.sha256, unread=entry.content is None)
-
-    def _is(self, path: str, kind: Kind) -> bool:
-        entry = self._entry(path)
-        return entry is not None and entry.kind is kind
-
-    def _entry(self, path: str) -> Entry | None:
-        """What a path leads to; what only a process would find there is a problem."""
-        entry = self._snapshot.entry(path)
-        if (entry is None or entry.kind is Kind.LINK) and is_fleeting(self._snapshot, path):
-            self._problems.append(f"{printable(path)} leads somewhere only while a process runs")
-        return entry

@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from typing import final
-from urllib.parse import urlsplit
 
-from packaging.utils import (
-    InvalidSdistFilename,
-    InvalidWheelFilename,
-    parse_sdist_filename,
-    parse_wheel_filename,
-)
-from packaging.version import InvalidVersion
-
-from pytest_researchenv._packageindex import same_version
 from pytest_researchenv.integrity._metadata import wheel_files
 from pytest_researchenv.integrity.changes import sign_of
 from pytest_researchenv.integrity.comparing import Comparison, Difference
 from pytest_researchenv.integrity.frameworks import Frameworks
 from pytest_researchenv.integrity.installed import Distribution, Installed, Style, is_module
 from pytest_researchenv.integrity.labelled import label_of
-from pytest_researchenv.integrity.outside import asked_for, fetched_code
 from pytest_researchenv.integrity.packages import Packages, Standing
 from pytest_researchenv.integrity.protocol import Entry, Signs, Snapshot
 from pytest_researchenv.integrity.published import Unknown
 from pytest_researchenv.integrity.stubs import Satisfied, imported_by_distributions
-from pytest_researchenv.integrity.untracked import LEFT, PROJECT
+from pytest_researchenv.integrity.tracing import Tracing, is_of, is_wheel
+from pytest_researchenv.integrity.unlicensed import unlicensed_packages
+from pytest_researchenv.integrity.untracked import PROJECT
 from pytest_researchenv.integrity.witness import Published
 from pytest_researchenv.model import Finding, Sign
 from pytest_researchenv.probes.lookup import printable
@@ -39,15 +29,9 @@ from pytest_researchenv.probes.protocol import ProbeTask
 
 __all__ = ["Doubt", "Origins"]
 
-_REMOTE = frozenset({"ftp", "git", "http", "https", "ssh"})
-_DPKG = "/var/lib/dpkg/info"
 #: Code of a distribution that nobody writes to satisfy an import; detectron2 has 11 MB, a typical library 200 kB.
 _LARGE_BYTES = 256 * 1024
-_WHEEL_BYTES = 256 * 1024**2
 _WHEELS = "/usr/share/python-wheels"
-#: Every package of Debian has this; images that save room keep it.
-_COPYRIGHT = "/usr/share/doc/{}/copyright"
-_CERTAIN = "base-files"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +78,7 @@ class Origins:
         self._frameworks = frameworks
         self._published = published
         self._builds = builds
+        self._tracing = Tracing(task, snapshot)
         self._comparisons: dict[Distribution, Comparison] = {}
         self._workdir = snapshot.resolved(task.environment.workdir) or task.environment.workdir
 
@@ -109,6 +94,7 @@ class Origins:
         findings: list[Finding] = []
         remarks: list[str] = []
         modules: dict[str, str] = {}
+        strange: dict[Distribution, str] = {}
         first, needed = self._that_matter(found)
         for one in (*first, *needed):
             if not self._may_be_published(one):
@@ -124,12 +110,16 @@ class Origins:
                 findings += self._provenance(one, published=said is None)
                 why = self._untraceable(one)
                 if isinstance(why, str) and why:
-                    findings.append(Finding(Sign.STUB, str(one), "somebody publishes it", why))
+                    strange[one] = why
                     names = (name for name, owners in found.owners.items() if owners == (one,))
                     modules |= dict.fromkeys(names, f"{one}: {why}")
                 reasons = (word.reason for word in (said, why) if isinstance(word, Unknown) and word.reason)
                 remarks += islice(filter(None, (*reasons, self._comparison(one).unseen)), 1)
-        own = self._own_packages(found)
+        shared = self._shared(strange).values()
+        for one, why in strange.items():
+            kind = Sign.DISTRIBUTION if one in shared else Sign.STUB
+            findings.append(Finding(kind, str(one), "somebody publishes it", why))
+        own = unlicensed_packages(self._snapshot, found)
         findings += [Finding(Sign.STUB, name, "a package that its system publishes", why) for name, why in own.items()]
         return Signs((*findings, *self._plugs()), modules={**modules, **own}, remarks=tuple(remarks))
 
@@ -157,11 +147,16 @@ class Origins:
                 findings.append(self._unlike(one, said))
             elif said is not None and isinstance(why := self._untraceable(one), str) and why:
                 strange[one] = why
-        tops = {name: one for one in strange for path in one.files if (name := _top_module(one, path))}
-        for name in sorted(imported_by_distributions(self._snapshot, self._installed, tops, but=strange)):
-            why = f"{strange[tops[name]]}; other distributions import it"
-            findings.append(Finding(Sign.STUB, str(tops[name]), "somebody publishes it", printable(why, 500)))
+        for _, one in sorted(self._shared(strange).items()):
+            why = f"{strange[one]}; other distributions import it"
+            findings.append(Finding(Sign.DISTRIBUTION, str(one), "somebody publishes it", printable(why, 500)))
         return Signs(tuple(dict.fromkeys(findings)))
+
+    def _shared(self, strange: Collection[Distribution]) -> dict[str, Distribution]:
+        """Modules of some distributions that others import, so that those may run in them: name → whose it is."""
+        tops = {name: one for one in strange for path in one.files if (name := _top_module(one, path))}
+        imported = imported_by_distributions(self._snapshot, self._installed, tops, but=strange)
+        return {name: tops[name] for name in imported}
 
     def file_doubt(self, one: Distribution, path: str, digest: str) -> Doubt | Unknown | None:
         """Why nobody published a file that a distribution lists; None when somebody did.
@@ -196,7 +191,9 @@ class Origins:
 
     def _is_explained(self, one: Distribution) -> bool:
         """Whether it may be of no index: it came from elsewhere, or from the repository itself."""
-        return self._is_from_somewhere(one) or self._is_at_hand(one) or self._comparison(one).is_tracked()
+        return (
+            self._tracing.is_from_somewhere(one) or self._tracing.is_at_hand(one) or self._comparison(one).is_tracked()
+        )
 
     def _that_matter(self, found: Satisfied) -> tuple[list[Distribution], list[Distribution]]:
         """The frameworks' distributions and those that the repository imports, and those that they need."""
@@ -226,29 +223,21 @@ class Origins:
                 tree=self._task.tree,
                 builds=self._builds,
                 bundled=self._bundled(one),
-                vendored=self._vendored(one),
+                vendored=self._tracing.vendored(one),
             )
         return self._comparisons[one]
 
     def _bundled(self, one: Distribution) -> Mapping[str, str]:
         """What the system's own wheel of it holds: Debian changes those that it fills virtual environments with."""
-        found = {path: entry for path, entry in self._wheels.items() if _is_of(path, one)}
+        found = {path: entry for path, entry in self._wheels.items() if is_of(path, one)}
         judged = Packages(self._task, self._snapshot).judged(found) if found else ()
         genuine = (found[each.entry.path] for each in judged if each.standing is Standing.GENUINE)
         return next((wheel_files(entry.content or b"") for entry in genuine), {})
 
-    def _vendored(self, one: Distribution) -> Mapping[str, str]:
-        """What the wheel of it holds that the repository brings along."""
-        for path in filter(_is_wheel, self._task.tree.files):
-            file = self._task.tree.root / path
-            if _is_of(path, one) and file.is_file() and not file.is_symlink() and file.stat().st_size < _WHEEL_BYTES:
-                return wheel_files(file.read_bytes())
-        return {}
-
     @cached_property
     def _wheels(self) -> Mapping[str, Entry]:
         """The system's wheels, by path."""
-        return {entry.path: entry for entry in self._snapshot.tree(_WHEELS, _is_wheel) if _is_wheel(entry.path)}
+        return {entry.path: entry for entry in self._snapshot.tree(_WHEELS, is_wheel) if is_wheel(entry.path)}
 
     def _untraceable(self, one: Distribution) -> str | Unknown:
         """Why nobody can have published a distribution; empty when somebody may."""
@@ -260,50 +249,16 @@ class Origins:
         why = f"no index has anything of the name {one.name}, and nothing else says where it came from"
         if known:
             # Of what `setup.py install` left nothing tells where it came from; what an agent fetched is on record.
-            legacy = one.style is not Style.WHEEL and self._fetched is not False
-            if legacy or (one.direct is not None and not self._is_contradicted(one)):
+            legacy = one.style is not Style.WHEEL and self._tracing.fetched is not False
+            if legacy or (one.direct is not None and not self._tracing.is_contradicted(one)):
                 return ""
             offered = self._published.offered(one.name, one.version)
             if offered is not False:
                 return offered if isinstance(offered, Unknown) else ""
             why = f"no index has {one}, and nothing else says where it came from"
         # Some publish on pages of their own (`pip install -f URL`), of which installers leave no note; torch does not.
-        sure = label_of(one.name, one.version) or self._fetched is False
+        sure = label_of(one.name, one.version) or self._tracing.fetched is False
         return why if sure or self._comparison(one).size() < _LARGE_BYTES else Unknown(why)
-
-    def _is_from_somewhere(self, one: Distribution) -> bool:
-        """Whether it says that it came from another host, or from a project that has an author."""
-        if one.direct is None or self._is_contradicted(one):
-            return False
-        if one.direct.folder:
-            return any(self._snapshot.link(f"{one.direct.folder}/{name}") for name in LEFT)
-        try:
-            url = urlsplit(one.direct.url)
-        except ValueError:
-            return False
-        if url.scheme.rpartition("+")[2] in _REMOTE:
-            return bool(url.netloc)
-        return one.direct.source and self._snapshot.link(f"{url.path}/.git") is not None
-
-    def _is_contradicted(self, one: Distribution) -> bool:
-        """Whether it says that it came from elsewhere, and the proxy's record has nothing that the agent got there."""
-        if one.direct is None or (one.direct.folder and self._snapshot.base(one.direct.folder) is not None):
-            return False
-        if self._fetched is not False:
-            return False
-        try:
-            url = urlsplit(one.direct.url)
-            return not url.hostname or asked_for(self._task, url.hostname) is False
-        except ValueError:
-            return True
-
-    @cached_property
-    def _fetched(self) -> bool | None:
-        return fetched_code(self._task)
-
-    def _is_at_hand(self, one: Distribution) -> bool:
-        """Whether the repository itself has its wheel or source distribution."""
-        return any(_is_of(path, one) for path in self._task.tree.files if path.endswith((".whl", ".tar.gz", ".zip")))
 
     def _not_theirs(self, one: Distribution, said: Difference, found: Satisfied) -> Iterator[str]:
         """The modules that a distribution only seems to have."""
@@ -348,38 +303,6 @@ class Origins:
             if self._frameworks.loads(path, self._installed.sites) and not self._installed.owners(path):
                 said = "it is loaded at each start, and no distribution has it"
                 yield Finding(Sign.FRAMEWORK, printable(path), should, said)
-
-    def _own_packages(self, found: Satisfied) -> dict[str, str]:
-        """Imported names that a package of the system has, which is nobody's but the agent's → why."""
-        paths = {
-            found.places[name].path: name
-            for name, owners in found.owners.items()
-            if any(one.style is Style.DEBIAN for one in owners) and not any(one.tags for one in owners)
-        }
-        if not paths or self._snapshot.entry(_COPYRIGHT.format(_CERTAIN)) is None:
-            return {}
-        strange: dict[str, str] = {}
-        for entry in self._snapshot.tree(_DPKG, lambda path: path.endswith(".list")):
-            package = posixpath.basename(entry.path).removesuffix(".list").partition(":")[0]
-            names = [paths[path] for path in entry.text.splitlines() if path in paths]
-            if names and self._snapshot.entry(_COPYRIGHT.format(package)) is None:
-                why = f"the package {printable(package)} has no copyright file, which all of the system's have"
-                strange |= dict.fromkeys(names, why)
-        return strange
-
-
-def _is_of(path: str, one: Distribution) -> bool:
-    """Whether a file is a wheel or a source distribution of that name and version."""
-    file = posixpath.basename(path)
-    try:
-        name, version = parse_wheel_filename(file)[:2] if _is_wheel(file) else parse_sdist_filename(file)
-    except (InvalidWheelFilename, InvalidSdistFilename, InvalidVersion):
-        return False
-    return name == one.name and same_version(str(version), one.version)
-
-
-def _is_wheel(path: str) -> bool:
-    return path.endswith(".whl")
 
 
 def _top_module(one: Distribution, path: str) -> str:

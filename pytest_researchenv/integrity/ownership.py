@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import final
 
-from pytest_researchenv.integrity._archives import ZIP_ERRORS
+from pytest_researchenv.integrity._archives import ZIP_ERRORS, table_doubt
 from pytest_researchenv.integrity._metadata import editable_mapping
 from pytest_researchenv.integrity.fleeting import is_fleeting
 from pytest_researchenv.integrity.installed import Distribution, Installed, Style, is_module
@@ -21,6 +21,7 @@ from pytest_researchenv.integrity.layout import Layout
 from pytest_researchenv.integrity.modulefiles import Form, Place, modules_in
 from pytest_researchenv.integrity.outside import fetched_code
 from pytest_researchenv.integrity.packages import Packages, Standing
+from pytest_researchenv.integrity.parts import Parts
 from pytest_researchenv.integrity.protocol import Kind, Snapshot
 from pytest_researchenv.integrity.untracked import LEFT, PROJECT, Untracked
 from pytest_researchenv.probes.lookup import printable
@@ -82,6 +83,7 @@ class Modules:
         self._installed = installed
         self._untracked = untracked
         self._workdir = snapshot.resolved(task.environment.workdir) or task.environment.workdir
+        self._parts = Parts(layout, snapshot, installed, self._workdir)
         self._known: dict[str, Mapping[str, tuple[Place, ...]]] = {}
         # Folder → the first part of a path in it, without its ending → the paths.
         self._files: dict[str, dict[str, list[str]]] = {}
@@ -109,11 +111,17 @@ class Modules:
         """What an import of a name leads to in one folder."""
         places = self._in(folder).get(name, ())
         found = (self._behind(place) if place.form is Form.LINK else place for place in places)
-        return next((place for place in found if place is not None), None)
+        return next((place for place in found if place is not None), None) or self._parts.within(folder, name)
 
     def in_sites(self) -> frozenset[str]:
         """The names of all top-level modules of the site folders."""
         return frozenset(name for site in self._installed.sites for name in self._in(site))
+
+    def beside(self) -> frozenset[str]:
+        """The names of modules that an agent put into other folders of the path, but for the repository's."""
+        known = {*self._installed.sites, *self._standard}
+        others = (one for one in self._path if one not in known and not f"{one}/".startswith(f"{self._workdir}/"))
+        return frozenset(name for folder in others for name in self._in(folder))
 
     def strays(self) -> dict[str, str]:
         """Modules of the site folders that an agent put there, and that no distribution has → why nobody has them.
@@ -172,8 +180,11 @@ class Modules:
         listed = [one for path in paths for one in self._installed.owners(path) if _vouches(one, path)]
         claimed = [one for one in self._installed.distributions if one.site == place.folder and name in one.modules]
         egg = self._installed.egg(place.path)
-        if everyone := (*listed, *claimed, *((egg,) if egg else ())):
-            return Owned(tuple(dict.fromkeys(everyone)))
+        everyone = tuple(dict.fromkeys((*listed, *claimed, *((egg,) if egg else ()))))
+        if part := self._parts.stranger(name, place, everyone):
+            return Owned(stranger=part)
+        if everyone:
+            return Owned(everyone)
         if any(map(self._is_vouched, paths[:_MOST_LOOKS])):
             return Owned(tuple(self._editable(place.path)))
         return Owned(stranger=self._stranger(place))
@@ -229,6 +240,8 @@ class Modules:
 
     def _packed(self, archive: str, content: bytes) -> Iterable[str]:
         """Top-level modules of an archive; none when it is no archive. Python asks nothing of its name."""
+        if doubt := table_doubt(io.BytesIO(content)):
+            self._installed.problems.append(f"{printable(archive)}, which is on the path: {printable(doubt)}")
         try:
             with zipfile.ZipFile(io.BytesIO(content)) as opened:
                 names = opened.namelist()
@@ -249,7 +262,10 @@ class Modules:
             return place
         inside = modules_in(posixpath.dirname(target), self._snapshot.touched(target), self._layout.version)
         within = inside.get(posixpath.basename(target), ())
-        return next((Place(place.path, place.folder, one.form) for one in within if one.form is not Form.LINK), None)
+        forms = [one.form for one in within if one.form is not Form.LINK]
+        if not inside and target.count("/") > 1 and any(self._snapshot.tree(target, is_module)):
+            forms = [Form.NAMESPACE]
+        return Place(place.path, place.folder, forms[0]) if forms else None
 
     def _edited(self, name: str) -> Place | None:
         """Where an editable install's finder has a module, when it is there."""

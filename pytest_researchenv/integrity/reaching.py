@@ -27,8 +27,15 @@ from pytest_researchenv.probes.protocol import ProbeTask
 
 __all__ = ["Reach"]
 
-#: How code asks for what any distribution names as its plugins.
-_ASKING = re.compile(r"\b(?:iter_)?entry_points\b")
+#: How code asks for what any distribution names as its plugins, and how it sets variables, which others act upon:
+#: from a file of anybody's, for all that it tells.
+_ASKING = (
+    (re.compile(r"\b(?:iter_)?entry_points\b"), "asks for entry points, and those may be anybody's"),
+    (
+        re.compile(r"\benviron(?:\[[^\]\n]*\][ \t]*=(?!=)|\.(?:update|setdefault)\b)|\bputenv\b"),
+        "sets variables, and what they make others do may be anybody's",
+    ),
+)
 #: Modules that one hook may reach, and files of them that are read for what they import.
 _MOST_MODULES, _MOST_FILES = 60, 1500
 
@@ -66,7 +73,7 @@ class Reach:
         self._origins = origins
         self._remarks = remarks
         self._known: dict[str, Doubt | None] = {}
-        self._asking: set[str] = set()
+        self._asking: dict[str, str] = {}
 
     def doubt(self, names: Collection[str]) -> Doubt | None:
         """Why something that start-up code imports is not what was published."""
@@ -88,8 +95,7 @@ class Reach:
             if len(seen) < _MOST_MODULES:
                 more = self._imports(place) - seen
                 if place.path in self._asking:
-                    why = f"it imports {name}, which asks for entry points, and those may be anybody's"
-                    return Doubt(why, accuses=False)
+                    return Doubt(f"it imports {name}, which {self._asking[place.path]}", accuses=False)
                 seen |= more
                 waiting.extend(sorted(more))
         return None
@@ -180,8 +186,9 @@ class Reach:
         found: set[str] = set()
         for entry in islice(chain(own, (alone,) if alone else ()), _MOST_FILES):
             found |= imported(entry.text, alone=True)
-            if _ASKING.search(entry.text):
-                self._asking.add(place.path)
+            for pattern, what in _ASKING:
+                if pattern.search(entry.text):
+                    self._asking.setdefault(place.path, what)
         return found
 
 

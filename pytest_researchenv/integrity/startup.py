@@ -31,7 +31,7 @@ from pytest_researchenv.integrity.customize import customizations
 from pytest_researchenv.integrity.editable import generated_doubt, is_generated, is_redirect
 from pytest_researchenv.integrity.frameworks import BACKENDS, PLUGINS
 from pytest_researchenv.integrity.installed import Distribution, Installed, Style
-from pytest_researchenv.integrity.layout import Layout, Pth
+from pytest_researchenv.integrity.layout import Layout
 from pytest_researchenv.integrity.modulefiles import Form
 from pytest_researchenv.integrity.origins import Doubt, Origins
 from pytest_researchenv.integrity.ownership import Modules
@@ -40,6 +40,7 @@ from pytest_researchenv.integrity.protocol import Signs, Snapshot, is_in_base
 from pytest_researchenv.integrity.pth import EASY_INSTALL, STARTS_SINCE, namespace, paths_only
 from pytest_researchenv.integrity.published import Unknown
 from pytest_researchenv.integrity.reaching import Reach
+from pytest_researchenv.integrity.sitefolders import Pth
 from pytest_researchenv.model import Finding, Sign
 from pytest_researchenv.probes.lookup import printable
 from pytest_researchenv.probes.protocol import ProbeTask

@@ -6,7 +6,9 @@ import posixpath
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 
+from pytest_researchenv.integrity._imported import imported as imported_names
 from pytest_researchenv.integrity.installed import Distribution, Installed
 from pytest_researchenv.integrity.modulefiles import Place
 from pytest_researchenv.integrity.ownership import BYSTANDERS, ELSEWHERE, Modules
@@ -108,10 +110,20 @@ def stub_signs(
     """
     exempt = task.repository.imports.unsatisfiable
     strangers = {name: why for name, why in found.strangers.items() if name not in exempt}
-    strangers |= _imported_by_others(snapshot, modules, installed, strangers.keys() | scan.importers.keys())
-    in_tree = _in_repository(task, scan, untracked, modules, standard_library(version))
-    findings = [_stub(name, why) for name, why in sorted(strangers.items())]
-    findings += [_stub(name, why) for name, why in sorted(in_tree.items())]
+    strays = modules.strays()
+    # What runs in distributions may answer for them, also where the repository takes no part.
+    offered = _offered(task, untracked)
+    shared = imported_by_distributions(snapshot, installed, {*strangers, *strays, *modules.beside(), *offered})
+    beside = satisfied(shared - strays.keys() - scan.importers.keys(), modules).strangers
+    strangers |= {
+        name: f"{why}, and which distributions import"
+        for name, why in {**strays, **beside}.items()
+        if name in shared and name not in scan.importers and name not in _HOOKS
+    }
+    in_tree = _in_repository(task, scan, untracked, modules, stdlib=standard_library(version), shared=shared & offered)
+    kinds = dict.fromkeys(shared, Sign.DISTRIBUTION)
+    findings = [_stub(name, why, kinds.get(name, Sign.STUB)) for name, why in sorted(strangers.items())]
+    findings += [_stub(name, why, Sign.STUB) for name, why in sorted(in_tree.items())]
     findings += [
         Finding(Sign.STUB, printable(path), f"the tracked {printable(module)} is imported", "Python prefers this one")
         for path, module in untracked.overriding()
@@ -124,15 +136,21 @@ def stub_signs(
     return Signs(tuple(findings), modules={name: printable(why, 500) for name, why in named.items()})
 
 
-def _stub(name: str, why: str) -> Finding:
-    return Finding(Sign.STUB, printable(name), _OWNED, printable(why, 500))
+def _stub(name: str, why: str, kind: Sign) -> Finding:
+    return Finding(kind, printable(name), _OWNED, printable(why, 500))
 
 
 # --- in the repository ------------------------------------------------------------------------------------
 
 
 def _in_repository(
-    task: ProbeTask, scan: ImportScan, untracked: Untracked, modules: Modules, stdlib: Collection[str]
+    task: ProbeTask,
+    scan: ImportScan,
+    untracked: Untracked,
+    modules: Modules,
+    *,
+    stdlib: Collection[str],
+    shared: Collection[str],
 ) -> dict[str, str]:
     """Names that untracked files of the repository stand for, which are another's or nobody's."""
     own = OwnModules.of(task.tree.root, task.tree.files)
@@ -140,6 +158,8 @@ def _in_repository(
     elsewhere = dict.fromkeys(wanted, "the standard library's")
     installed = modules.in_sites() - modules.strays().keys() - elsewhere.keys()
     elsewhere |= dict.fromkeys(installed, "an installed distribution's")
+    meant = (name for name in shared if name not in elsewhere and name not in scan.importers)
+    elsewhere |= dict.fromkeys(meant, "what distributions import by the name of")
     scripts = _script_folders(task.tree.files)
     found = {}
     for folder, name, offer in untracked.offers():
@@ -162,6 +182,12 @@ def _in_repository(
     return found
 
 
+def _offered(task: ProbeTask, untracked: Untracked) -> frozenset[str]:
+    """Untracked modules in folders from which code is run: whatever runs there finds them first."""
+    scripts = _script_folders(task.tree.files)
+    return frozenset(name for folder, name, offer in untracked.offers() if folder in scripts and offer.regular)
+
+
 def _stands_in(offer: Offer, name: str, importers: Collection[str], own: OwnModules) -> bool:
     """Whether a module that nobody else has is imported, or one that the tree has elsewhere is hidden."""
     return offer.regular or any(not own.satisfy(name, file) for file in importers)
@@ -179,15 +205,6 @@ def _script_folders(files: Collection[str]) -> frozenset[str]:
 
 
 # --- in site folders --------------------------------------------------------------------------------------
-
-
-def _imported_by_others(
-    snapshot: Snapshot, modules: Modules, installed: Installed, known: Collection[str]
-) -> dict[str, str]:
-    """Modules in site folders that nobody has, and that the code of a distribution imports."""
-    strays = {name: why for name, why in modules.strays().items() if name not in known and name not in _HOOKS}
-    imported = imported_by_distributions(snapshot, installed, strays)
-    return {name: f"{why}, and which distributions import" for name, why in strays.items() if name in imported}
 
 
 def imported_by_distributions(
@@ -211,6 +228,13 @@ def imported_by_distributions(
 
     for site in installed.sites if names else ():
         for entry in snapshot.tree(site, counts):
-            for match in _IMPORT.finditer((counts(entry.path) and entry.content) or b""):
-                imported.update(re.findall(r"(?:^|,)\s*(\w+)", (match[1] or match[2]).decode(errors="replace")))
-    return frozenset(imported.intersection(names))
+            content = (counts(entry.path) and entry.content) or b""
+            said = (re.findall(r"(?:^|,)\s*(\w+)", _named(match)) for match in _IMPORT.finditer(content))
+            # Prose has lines of this form as well.
+            if not imported.issuperset(maybe := set(chain.from_iterable(said)).intersection(names)):
+                imported |= maybe & imported_names(entry.text)
+    return frozenset(imported)
+
+
+def _named(match: re.Match[bytes]) -> str:
+    return bytes(match[1] or match[2]).decode(errors="replace")

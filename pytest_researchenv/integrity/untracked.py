@@ -12,6 +12,7 @@ from typing import final
 
 from pytest_researchenv.integrity.fleeting import is_fleeting
 from pytest_researchenv.integrity.installed import is_module
+from pytest_researchenv.integrity.outside import fetched_code
 from pytest_researchenv.integrity.protocol import Kind, Snapshot
 from pytest_researchenv.probes.imports import EXCLUDED
 from pytest_researchenv.probes.protocol import ProbeTask
@@ -87,13 +88,14 @@ class Untracked:
         """Whether what is at a path, relative to the repository, belongs to it.
 
         It does when it is tracked, at least in part; when a build made it: it is compiled, or generated from something
-        tracked; and when it is of a project of its own that lies in the repository.
+        tracked; and when it is of a project of its own that lies in the repository. That it lies in a folder for builds
+        or for environments explains nothing, since it was found in there.
         """
         package = posixpath.dirname(path) if posixpath.basename(path).startswith("__init__.") else path
         if path in self._tracked or package in self._folders:
             return True
         built = path.endswith(".so") and self.builds
-        return built or self._is_generated(path) or self._is_elsewhere(path)
+        return built or self._is_generated(path) or self._is_of_project(path)
 
     def offers(self) -> Iterator[tuple[str, str, Offer]]:
         """Each folder, name and thing that an import of that name leads to there; nothing that is explained."""
@@ -151,7 +153,9 @@ class Untracked:
 
     @cached_property
     def _projects(self) -> frozenset[str]:
-        """Folders of projects that are no part of the tracked tree."""
+        """Folders of projects that are no part of the tracked tree; none where the record has none fetched."""
+        if fetched_code(self._task) is False:
+            return frozenset()
         made, left = (
             {posixpath.dirname(path) for path in self._touched - self._tracked if posixpath.basename(path) in names}
             for names in (PROJECT, LEFT)
@@ -163,8 +167,9 @@ class Untracked:
         parts = PurePosixPath(path).parts
         if not EXCLUDED.isdisjoint(parts) or not {"site-packages", "dist-packages"}.isdisjoint(parts):
             return True
-        if path.startswith(self._environments):
-            return True
+        return path.startswith(self._environments) or self._is_of_project(path)
+
+    def _is_of_project(self, path: str) -> bool:
         return any(str(folder) in self._projects for folder in PurePosixPath(path).parents)
 
     def _is_generated(self, path: str) -> bool:

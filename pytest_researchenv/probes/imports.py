@@ -23,7 +23,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from pytest_researchenv._git import read_git, tracked_files
+from pytest_researchenv._git import tracked_files
+from pytest_researchenv._gitcommand import read_git
 from pytest_researchenv._parsing import parsed
 from pytest_researchenv.errors import SourceError
 

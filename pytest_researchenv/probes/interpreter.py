@@ -31,6 +31,10 @@ _REFUSED = re.compile(
     r"|MPLBACKEND|MATPLOTLIBRC|MPLCONFIGDIR|(?:XDG|OCL_ICD)_.*|NCCL_(?:NET|TUNER|PROFILER)_PLUGIN"
     r"|PJRT_NAMES_AND_LIBRARY_PATHS|TF_PLUGGABLE_DEVICE_LIBRARY_PATH|(?:NUMBA|CUPY|TRITON|TORCHINDUCTOR)_CACHE_DIR"
     r"|TORCH_EXTENSIONS_DIR|INTEL_(?:LIBITTNOTIFY|JIT_PROFILER)(?:32|64)?"
+    # torch imports the parents of what it is to log; the rest name code of profilers, of plugins and of Java.
+    r"|TORCH_LOGS|CLASSPATH|_?(?:JAVA_TOOL|JDK_JAVA|JAVA)_OPTIONS|(?:OMPI|PMIX|PRTE)_MCA_.*|.*_TOOLS?_LIB.*"
+    r"|.*(?:PLUGIN|INJECTION|PRELOAD|_HOOK|_MODULE)(?:S|\d*)(?:_.*)?|.*_DRIVERS?_PATH|(?:NUMBA_CUDA|RDMAV)_DRIVERS?"
+    r"|VK_(?:ADD|ICD|LAYER).*|__(?:EGL|GLX)_.*|.*_PTXAS_PATH"
 )
 
 #: Engine → image and path → what was found there.

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from pytest_researchenv._git import read_git
+from pytest_researchenv._gitcommand import read_git
 from pytest_researchenv._records import what_is_wrong
 from pytest_researchenv.errors import SourceError, StoreError
 from pytest_researchenv.manifest import EngineFacts, GitState, Host, Manifest

@@ -327,5 +327,5 @@ def found(check: str, what: str, cause: ResearchCause) -> Evaluated:
 @cache
 def _own_code() -> str:
     folder = resources.files("pytest_researchenv.research")
-    names = ("cells.py", "evaluation.py", "metrics.py", "reported.py", "scoring.py", "verdict.py")
+    names = ("cells.py", "evaluation.py", "metrics.py", "reported.py", "scoring.py", "strictjson.py", "verdict.py")
     return hashlib.sha256(b"\0".join((folder / name).read_bytes() for name in names)).hexdigest()

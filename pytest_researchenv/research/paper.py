@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
 from typing import ClassVar
 
-from pydantic import TypeAdapter
-
 from pytest_researchenv._sources import STRICT
+from pytest_researchenv._tables import shipped_table
 
 
 __all__ = ["Figures", "Paper", "PrimaryMetric", "Scaffold", "Sum", "TaskFigures", "Told", "paper"]
@@ -223,5 +220,4 @@ class Paper:
 @cache
 def paper() -> Paper:
     """Return what ResearchGym published."""
-    text = resources.files(__package__).joinpath("paper.toml").read_text("utf-8")
-    return TypeAdapter(Paper).validate_python(tomllib.loads(text), strict=False)
+    return shipped_table(Paper, __package__, "paper.toml")

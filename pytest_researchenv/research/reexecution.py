@@ -245,8 +245,8 @@ def _read(given: EvaluationTask, piece: Piece, every: Found) -> tuple[dict[str, 
 @cache
 def _own_code() -> str:
     folder = resources.files("pytest_researchenv.research")
-    names = ("cells.py", "claims.py", "handed_in.py", "metrics.py", "reexecution.py", "scoring.py", "verdict.py")
+    names = ("cells", "claims", "handed_in", "metrics", "reexecution", "scoring", "strictjson", "verdict")
     readers = [one for one in (folder / "outputs").iterdir() if one.name.endswith(".py")]
-    code = [(folder / name).read_bytes() for name in names]
+    code = [(folder / f"{name}.py").read_bytes() for name in names]
     code += [one.read_bytes() for one in sorted(readers, key=lambda one: one.name)]
     return hashlib.sha256(b"\0".join(code)).hexdigest()

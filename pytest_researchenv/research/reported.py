@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 from dataclasses import dataclass, field
 from functools import cache
-from typing import ClassVar, NoReturn
+from typing import ClassVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -19,6 +18,7 @@ from pytest_researchenv._records import what_is_wrong
 from pytest_researchenv._sources import STRICT
 from pytest_researchenv.research.cells import Reading, Run
 from pytest_researchenv.research.result import ResearchCause, ResearchFinding
+from pytest_researchenv.research.strictjson import read_strict
 from pytest_researchenv.research.task import Task
 from pytest_researchenv.research.verdict import Evaluated, Measured
 from pytest_researchenv.sandbox.protocol import Captured
@@ -140,7 +140,7 @@ def read_report(text: str, task: Task, subtask: str) -> Evaluated:
     """
     try:
         # Strict JSON first: pydantic takes NaN, and of a name that is there twice the last.
-        json.loads(text, object_pairs_hook=_once, parse_constant=_refused)
+        read_strict(text)
         report = _adapter().validate_json(text, strict=True)
     except ValidationError as error:
         raise Unreadable(f"the evaluation's report is not as described: {what_is_wrong(error)}") from error
@@ -169,17 +169,6 @@ def _seed(name: str) -> int:
     if not (name.isascii() and name.isdecimal() and str(int(name)) == name):
         raise Unreadable(f"the evaluation's report has a seed that is none: {name[:40]!r}")
     return int(name)
-
-
-def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        raise ValueError("a name is there twice")
-    return made
-
-
-def _refused(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no number of JSON")
 
 
 @cache

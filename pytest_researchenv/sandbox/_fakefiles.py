@@ -36,6 +36,8 @@ Node = bytes | Link | Folder
 class FakeFiles:
     """Files, folders and links by absolute path. Owners, modes and times are not kept.
 
+    Whatever is above a path that is kept is a folder that is kept, and no link.
+
     Args:
         nodes: what to start from; folders on the way are added.
     """
@@ -47,7 +49,9 @@ class FakeFiles:
 
     def copy(self) -> FakeFiles:
         """A copy that changes on its own."""
-        return FakeFiles(self._nodes)
+        made = FakeFiles()
+        made._nodes = dict(self._nodes)
+        return made
 
     @property
     def size(self) -> int:
@@ -87,8 +91,9 @@ class FakeFiles:
     def remove(self, path: str) -> None:
         """Remove what is at a path, if anything, with all below it."""
         path = self._parent_resolved(path)
-        for name in [name for name in self._nodes if name == path or name.startswith(f"{path}/")]:
-            del self._nodes[name]
+        if isinstance(self._nodes.pop(path, None), Folder):
+            for name in [name for name in self._nodes if name.startswith(f"{path}/")]:
+                del self._nodes[name]
 
     def resolve(self, path: str) -> str:
         """The path with every link in it followed."""
@@ -119,10 +124,10 @@ class FakeFiles:
             return None
         buffer = io.BytesIO()
         with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
-            for name in sorted(self._nodes):
-                if name == top or name.startswith(f"{top.rstrip('/')}/"):
-                    below = name.removeprefix(posixpath.dirname(top)).lstrip("/")
-                    _add(archive, below or "/", self._nodes[name])
+            inside = [name for name in self._nodes if name != top and name.startswith(f"{top.rstrip('/')}/")]
+            for name in [top, *sorted(inside)]:
+                below = name.removeprefix(posixpath.dirname(top)).lstrip("/")
+                _add(archive, below or "/", self._nodes[name])
         return buffer.getvalue()
 
     def unpack(self, path: str, archive: IO[bytes]) -> None:
@@ -149,6 +154,8 @@ class FakeFiles:
         if path == "/":
             return path
         parent, name = posixpath.split(path)
+        if isinstance(self._nodes.get(parent), Folder):
+            return path
         return posixpath.join(self.resolve(parent), name)
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import ClassVar
 
-from pydantic import TypeAdapter
-
 from pytest_researchenv._sources import STRICT
+from pytest_researchenv._tables import shipped_table
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.model import Tier
 from pytest_researchenv.statistics.claims import false_claims
@@ -120,8 +117,7 @@ class Baseline:
 @cache
 def published() -> Baseline:
     """Return what ResearchEnvBench published (arXiv 2603.06739)."""
-    text = resources.files(__package__).joinpath("baselines.toml").read_text("utf-8")
-    return TypeAdapter(Baseline).validate_python(tomllib.loads(text), strict=False)
+    return shipped_table(Baseline, __package__, "baselines.toml")
 
 
 # --- a run beside it --------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from pytest_researchenv.agents.protocol import REPORT_PATH, Agent, Needs, Teleme
 from pytest_researchenv.agents.script import ScriptAgent
 from pytest_researchenv.agents.trajectory import Trajectory, dump, problems
 from pytest_researchenv.gateway.protocol import Api, Auth
+from tests.choosing import mostly_slow
 from tests.contract.scenes import COMMANDS, PRINTED, PROMPT, REPOSITORY, Kind, Scene, Workplace, alive, read
 from tests.contract.spoiled import SPOILED
 from tests.contract.standin import tape
@@ -395,10 +396,7 @@ def test_a_recipe_ends_like_any_other(workplace: Workplace, *, told: bool, ended
 
 
 #: Tools ask again for a minute or more in all but the first.
-_PATIENT = [pytest.param(name, marks=pytest.mark.slow) for name in ("unauthorized", "overloaded", "revoked")]
-
-
-@pytest.mark.parametrize("name", ["quota", *_PATIENT])
+@pytest.mark.parametrize("name", mostly_slow(("quota", "unauthorized", "overloaded", "revoked"), but={"quota"}))
 def test_trouble_with_its_model_is_no_good_end(kind: Kind, workplace: Workplace, name: str) -> None:
     """A service that does not serve ends the work by itself, in words that are not a success's."""
     with workplace.scene(kind, tape(name), timeout_s=240) as scene:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from docker import DockerClient
 
-from tests.integration.dockerd import SecondEngine, second_engine
+from tests.integration.second import SecondEngine, missing_for_a_second_engine, second_engine
+from tests.integration.tlsport import tls_port
 from tests.integration.workplace import Ran, Workplace, remove_frozen
 
 
@@ -39,11 +40,14 @@ class Far:
 @pytest.fixture(scope="module")
 def far(docker_client: DockerClient, base_image: str) -> Iterator[Far]:
     """The second engine."""
-    if os.geteuid() != 0 or not shutil.which("dockerd"):
-        pytest.skip("needs root and dockerd, to start a second engine")
-    with tempfile.TemporaryDirectory(prefix="dockerd-") as folder, second_engine(Path(folder)) as engine:
-        with closing(engine.client()) as client:
-            client.images.load(docker_client.images.get(base_image).save(named=True))  # type: ignore[arg-type] # parts will do
+    if missing := missing_for_a_second_engine():
+        pytest.skip(missing)
+    name = str(docker_client.images.get(base_image).tags[0])
+    with (
+        tempfile.TemporaryDirectory(prefix="dockerd-") as folder,
+        tls_port(Path(folder)) as port,
+        second_engine(Path(folder), name, port) as engine,
+    ):
         config = Path(folder, "config")
         config.mkdir()
         (config / "config.json").write_text("{}")
@@ -53,7 +57,7 @@ def far(docker_client: DockerClient, base_image: str) -> Iterator[Far]:
             "REQUESTS_CA_BUNDLE": "/etc/ssl/certs/ca-certificates.crt",
         }
         made = Far(engine, environ)
-        made.add("tls", engine.address)
+        made.add("tls", port.address)
         yield made
 
 
@@ -94,7 +98,7 @@ def test_environments_are_spread_and_stay_where_they_are(place: Workplace, far: 
     assert later.outcomes == outcomes, later.text
     assert _engines(later) == engines
 
-    far.engine.stop()
+    far.engine.signal(signal.SIGTERM)
     try:
         silent = place.run(*noop, *both, environ=far.environ)
     finally:

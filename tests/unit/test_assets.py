@@ -32,7 +32,7 @@ def asset(tmp_path: Path) -> Iterator[Asset]:
     (tmp_path / "served" / "weights.bin").write_bytes(CONTENT)
     handler = partial(_Quiet, directory=str(tmp_path / "served"))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         url = f"http://127.0.0.1:{server.server_address[1]}/weights.bin"
         yield Asset(url, hashlib.sha256(CONTENT).hexdigest(), len(CONTENT))
         server.shutdown()

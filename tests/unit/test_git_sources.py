@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_researchenv._git import remote_git
+from pytest_researchenv._gitcommand import remote_git
 from pytest_researchenv.errors import SourceError
 from pytest_researchenv.model import GitSource, Repository
 from pytest_researchenv.probes.protocol import Tree

@@ -9,8 +9,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from pytest_researchenv import _git
-from pytest_researchenv._git import submodule_folders
+from pytest_researchenv import _git, _gitsubmodules
+from pytest_researchenv._gitsubmodules import submodule_folders
 from pytest_researchenv.errors import SourceError
 from pytest_researchenv.model import GitSource, Repository
 from pytest_researchenv.probes.imports import scan_files
@@ -244,7 +244,7 @@ def test_a_host_s_submodules_stay_on_hosts_at_any_depth(tmp_path: Path, org: Pat
 )
 def test_a_relative_address_is_meant_as_git_means_it(parent: str, written: str, meant: str) -> None:
     """Relative to the address of the repository that names it, and never above its host."""
-    assert _git._resolved(written, parent) == meant
+    assert _gitsubmodules._resolved(written, parent) == meant
 
 
 def test_relative_addresses_are_those_of_git_itself(tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ def test_relative_addresses_are_those_of_git_itself(tmp_path: Path) -> None:
         git(checkout, "submodule", "--quiet", "init")
 
         for path, written in (("lib", "../c.git"), ("sub", "./../../d/")):
-            assert git(checkout, "config", f"submodule.{path} x.url") == _git._resolved(written, parent)
+            assert git(checkout, "config", f"submodule.{path} x.url") == _gitsubmodules._resolved(written, parent)
 
 
 def raw_tree(folder: Path, *entries: tuple[str, str, str]) -> str:
@@ -312,7 +312,7 @@ def test_submodules_are_bounded_in_depth_and_number(tmp_path: Path, org: Path, m
         links = dict.fromkeys(("a", "b"), (commits[-1], f"../{number - 1}"))
         commits.append(made(org / str(number), {}, links))
 
-    monkeypatch.setattr(_git, "_DEEPEST", 2)
+    monkeypatch.setattr(_gitsubmodules, "_DEEPEST", 2)
     with pytest.raises(SourceError, match="submodule a/a/a is more than 2 deep: leave `submodules` out"):
         had(tmp_path / "cache", f"{HOST}/3", commits[3])
     assert len(had(tmp_path / "cache", f"{HOST}/2", commits[2]).files) == 7
@@ -334,10 +334,10 @@ def test_a_submodule_can_neither_run_nor_configure_anything(tmp_path: Path, org:
 
 def test_a_message_about_a_submodule_holds_no_password() -> None:
     """Neither the parent's nor its own."""
-    parent = _git._Module("https://me:secret@host.invalid/a", "0" * 40, PurePosixPath(), 0)
+    parent = _gitsubmodules.Submodule("https://me:secret@host.invalid/a", "0" * 40, PurePosixPath(), 0)
 
     with pytest.raises(
         SourceError, match=r"of https://host\.invalid/a has an address .*'ftp://host\.invalid/b'"
     ) as caught:
-        _git._address("ftp://me:secret@host.invalid/b", parent, PurePosixPath("b"))
+        _gitsubmodules._address("ftp://me:secret@host.invalid/b", parent, PurePosixPath("b"))
     assert "secret" not in str(caught.value)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -36,9 +36,15 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     return bench
 
 
-def _printed(*arguments: object) -> bytes:
-    done = subprocess.run([*_COMMAND, *map(str, arguments)], check=True, capture_output=True, timeout=_LIMIT_S)
-    return done.stdout
+@pytest.fixture
+def printed(capfdbinary: pytest.CaptureFixture[bytes]) -> Callable[..., bytes]:
+    """The command, and what it prints."""
+
+    def run(*arguments: object) -> bytes:
+        assert main(["logs", *map(str, arguments)]) == 0
+        return capfdbinary.readouterr().out
+
+    return run
 
 
 def test_without_a_choice_logs_are_listed(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,10 +81,12 @@ def test_without_a_choice_logs_are_listed(bench: Bench, capsys: pytest.CaptureFi
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_log_is_printed(
     bench: Bench,
+    printed: Callable[..., bytes],
     monkeypatch: pytest.MonkeyPatch,
     arguments: list[str],
     says: bytes,
-    packed: bool,  # noqa: FBT001 - a parameter
+    *,
+    packed: bool,
 ) -> None:
     """By run and by attempt, by its path, packed or not: its bytes."""
     if packed:
@@ -88,44 +96,44 @@ def test_a_log_is_printed(
             pack_log(path)
             assert not path.exists()
 
-    shown = _printed(*(argument.replace("ATTEMPT", str(bench.attempt)) for argument in arguments))
+    shown = printed(*(argument.replace("ATTEMPT", str(bench.attempt)) for argument in arguments))
 
     assert shown == says * (100 if packed else 1)
 
 
-def test_a_packed_log_is_found_by_the_path_of_either(bench: Bench) -> None:
+def test_a_packed_log_is_found_by_the_path_of_either(bench: Bench, printed: Callable[..., bytes]) -> None:
     """A failure message names the file that is there; an older one the log as it was written."""
     log = bench.attempt / "C1-001.log"
     log.write_bytes(b"probing\n" * 1000)
     pack_log(log)
 
     assert log_place(log).name == "C1-001.log.gz"
-    assert _printed(log) == _printed(log_place(log)) == b"probing\n" * 1000
+    assert printed(log) == printed(log_place(log)) == b"probing\n" * 1000
 
 
-def test_several_logs_are_told_apart(bench: Bench) -> None:
+def test_several_logs_are_told_apart(bench: Bench, printed: Callable[..., bytes]) -> None:
     """Each below its path, as `tail` does."""
     place = os.path.relpath(bench.attempt)
 
-    printed = _printed("--tier", "C1", "--transcript").decode()
+    shown = printed("--tier", "C1", "--transcript").decode()
 
-    assert printed == f"==> {place}/C1-001.log <==\nprobing\n\n==> {place}/transcript.log <==\nreported\n"
+    assert shown == f"==> {place}/C1-001.log <==\nprobing\n\n==> {place}/transcript.log <==\nreported\n"
 
 
 @pytest.mark.parametrize(("count", "shown"), [("0", b""), ("2", b"2\n3"), ("99", b"1\n2\n3")])
-def test_only_the_end_is_printed(bench: Bench, count: str, shown: bytes) -> None:
+def test_only_the_end_isprinted(bench: Bench, printed: Callable[..., bytes], count: str, shown: bytes) -> None:
     """So many lines; the last may have no end."""
     (bench.attempt / "C1-001.log").write_bytes(b"1\n2\n3")
 
-    assert _printed("--tier", "C1", "--tail", count) == shown
+    assert printed("--tier", "C1", "--tail", count) == shown
 
 
-def test_the_newest_log_of_a_tier_counts(bench: Bench) -> None:
+def test_the_newest_log_of_a_tier_counts(bench: Bench, printed: Callable[..., bytes]) -> None:
     """The tenth time comes after the ninth."""
     for number in (9, 10):
         (bench.attempt / f"C1-{number:03d}.log").write_text(f"{number}\n")
 
-    assert _printed("--tier", "C1") == b"10\n"
+    assert printed("--tier", "C1") == b"10\n"
 
 
 @pytest.mark.parametrize(
@@ -223,11 +231,11 @@ def test_a_hostile_log_does_nothing_to_a_terminal(bench: Bench, locale: str) -> 
     assert not set(seen) & set(range(0x7F, 0xA0))
 
 
-def test_bytes_come_as_they_are_where_that_is_wanted(bench: Bench) -> None:
+def test_bytes_come_as_they_are_where_that_is_wanted(bench: Bench, printed: Callable[..., bytes]) -> None:
     """On a terminal with `--raw`, and where the output is none."""
     (bench.attempt / "C1-001.log").write_bytes(_HOSTILE)
 
-    assert _printed("--tier", "C1") == _HOSTILE
+    assert printed("--tier", "C1") == _HOSTILE
     assert b"\x1b]0;title\x07" in _on_a_terminal("--tier", "C1", "--raw")
 
 

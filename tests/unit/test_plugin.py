@@ -16,6 +16,11 @@ import pytest
 from junitparser import Error, Failure, Properties, Skipped
 from junitparser.xunit2 import JUnitXml, TestCase
 
+# What a run inside this process is the first to import, is forgotten after it, and takes longer than the run.
+import pytest_researchenv.harness
+import pytest_researchenv.probes.table
+import pytest_researchenv.recording.plugin
+import pytest_researchenv.sandbox.ready  # noqa: F401
 from pytest_researchenv.testids import environment_of
 
 
@@ -159,7 +164,7 @@ def test_two_tests_never_have_the_same_id(suite: pytest.Pytester) -> None:
     path = suite.path / "mine/broken-2/repo.toml"
     path.write_text(path.read_text().replace("owner/fine", "owner/broken-2"))
 
-    result = suite.runpytest_subprocess("mine", "--researchenv-agent=oracle", "--researchenv-attempts=2")
+    result = suite.runpytest("mine", "--researchenv-agent=oracle", "--researchenv-attempts=2")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*oracle-broken-2 would be both*"])
@@ -215,7 +220,7 @@ def test_running_without_an_agent_is_a_usage_error_that_lists_them(suite: pytest
 )
 def test_a_wrong_option_is_a_usage_error(suite: pytest.Pytester, arguments: list[str], message: str) -> None:
     """The message names the option, the value and what would be right."""
-    result = suite.runpytest_subprocess("mine", *arguments)
+    result = suite.runpytest("mine", *arguments)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([message])
@@ -225,7 +230,7 @@ def test_a_broken_suite_is_a_usage_error_that_names_the_file(suite: pytest.Pytes
     """A typo in a TOML file stops the run and says where it is."""
     (suite.path / "mine/fine/repo.toml").write_text('name = "fine"\nsorce = 1\n')
 
-    result = suite.runpytest_subprocess("mine", "--researchenv-agent=oracle")
+    result = suite.runpytest("mine", "--researchenv-agent=oracle")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*repo.toml: sorce*"])
@@ -276,7 +281,7 @@ def test_a_damaged_record_stops_its_own_tests_only(suite: pytest.Pytester) -> No
 
 def test_the_plan_is_shown_by_a_verbose_listing(suite: pytest.Pytester) -> None:
     """`--collect-only -v` says what a run would do, and does nothing."""
-    result = suite.runpytest_subprocess("mine", "--researchenv-agent=oracle", "--collect-only", "-v")
+    result = suite.runpytest("mine", "--researchenv-agent=oracle", "--collect-only", "-v")
 
     result.stdout.fnmatch_lines(["researchenv: environments: 4 to build, 0 to reuse; tiers: 8 to judge, 0 not*"])
 

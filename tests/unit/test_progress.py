@@ -15,6 +15,7 @@ import struct
 import subprocess
 import sys
 import termios
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -175,12 +176,25 @@ class Screen:
             self.row += 1
 
 
-def _watched(suite: pytest.Pytester, *arguments: str, lines_before: int = 0) -> Screen:
-    """Run on a terminal of its own, which begins so many lines down; return what it showed."""
-    controller, terminal = pty.openpty()
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+def _watched(suite: pytest.Pytester, *arguments: str) -> Screen:
+    """Run on a terminal of its own; return what it showed."""
+    return _shown(_written(suite, *arguments))
+
+
+def _shown(pieces: Iterable[str], lines_before: int = 0) -> Screen:
+    """What a terminal shows of what was written to it piece by piece, which begins so many lines down."""
     screen = Screen()
     screen.feed("\r\n" * lines_before)
+    for piece in pieces:
+        screen.feed(piece)
+    return screen
+
+
+def _written(suite: pytest.Pytester, *arguments: str) -> list[str]:
+    """Run on a terminal of its own; return what was written to it, piece by piece."""
+    controller, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+    pieces = []
     environment = {**os.environ, "TERM": "xterm"}
     for name in ("COLUMNS", "LINES"):
         environment.pop(name, None)
@@ -190,9 +204,9 @@ def _watched(suite: pytest.Pytester, *arguments: str, lines_before: int = 0) -> 
         os.close(terminal)
         decode = codecs.getincrementaldecoder("utf-8")().decode
         while data := _read(controller):
-            screen.feed(decode(data))
+            pieces.append(decode(data))
     os.close(controller)
-    return screen
+    return pieces
 
 
 def _read(descriptor: int) -> bytes:
@@ -275,23 +289,22 @@ def test_a_crashed_workers_phase_ends_with_it(suite: pytest.Pytester) -> None:
     assert "researchenv: oracle at zz: agent at work" in lines[crashed:]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "lines_before"),
-    [([], 0), ([], ROWS), (["-q"], ROWS), (["-v"], 0), (["-v"], ROWS), (["-n", "2"], ROWS), (["-v", "-n", "2"], ROWS)],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else f"row {value}",
-)
-def test_on_a_terminal_progress_leaves_no_trace(
-    suite: pytest.Pytester, arguments: list[str], lines_before: int
-) -> None:
-    """Lines stand below pytest's own while work goes on; what stays is what pytest prints without them."""
+@pytest.mark.parametrize("arguments", [[], ["-q"], ["-v"], ["-n", "2"], ["-v", "-n", "2"]], ids=" ".join)
+def test_on_a_terminal_progress_leaves_no_trace(suite: pytest.Pytester, arguments: list[str]) -> None:
+    """Lines stand below pytest's own while work goes on; what stays is what pytest prints without them.
+
+    So it is at the top of a terminal, and at its end, where everything scrolls.
+    """
     _add(suite, "other")
 
-    screen = _watched(suite, *arguments, lines_before=lines_before)
-    silent = _watched(suite, *arguments, "-p", "no:researchenv-progress", lines_before=lines_before)
+    written = _written(suite, *arguments)
+    without = _written(suite, *arguments, "-p", "no:researchenv-progress")
 
-    assert any("researchenv: oracle at slow: agent at work" in line for line in screen.seen)
-    assert any("researchenv: oracle at other: probing C1" in line for line in screen.seen)
-    assert _stable(screen) == _stable(silent)
+    for lines_before in (0, ROWS):
+        screen = _shown(written, lines_before)
+        assert any("researchenv: oracle at slow: agent at work" in line for line in screen.seen)
+        assert any("researchenv: oracle at other: probing C1" in line for line in screen.seen)
+        assert _stable(screen) == _stable(_shown(without, lines_before))
 
 
 def _stable(screen: Screen) -> list[str]:

@@ -10,20 +10,31 @@ from pathlib import Path
 SCRIPT = Path(__file__).parents[2] / "benchmarks/proofs.py"
 
 
-def test_outcomes_and_figures_stand_on_the_page(tmp_path: Path) -> None:
-    """What a proof has measured stands there as it recorded it; without any there is no list."""
-    results, page = tmp_path / "results.xml", tmp_path / "page.md"
-    case = '<testcase classname="tests.test_kills" name="test_many" time="3.0">{}</testcase>'
+def write(folder: Path, name: str, *, inside: str = "", day: str, every: list[str]) -> str:
+    """Have the outcome of one proof written on the page; returns the page."""
+    case = f'<testcase classname="tests.faults.test_kills" name="{name}" time="3.0">{inside}</testcase>'
+    results, proofs, page = folder / "results.xml", folder / "proofs.txt", folder / "page.md"
+    results.write_text(f'<testsuites><testsuite timestamp="{day}T01:02:03">{case}</testsuite></testsuites>')
+    proofs.write_text("".join(f"tests/faults/test_kills.py::{one}\n" for one in every) + "\n2 tests collected\n")
+    subprocess.run([sys.executable, SCRIPT, results, proofs, page], check=True)
+    return page.read_text()
+
+
+def test_a_page_keeps_what_was_run_before_and_says_what_never_was(tmp_path: Path) -> None:
+    """Of each proof its last outcome stands there with its day; a proof that is no more is on it no longer."""
     properties = '<properties><property name="records lost" value="0"/></properties>'
-    document = f"<testsuites><testsuite>{case}</testsuite></testsuites>"
+    every = ["test_many", "test_one[a|b]", "test_other"]
 
-    written = []
-    for inside in (properties, "<failure/>"):
-        results.write_text(document.format(inside))
-        subprocess.run([sys.executable, SCRIPT, results, page], check=True)
-        written.append(page.read_text())
+    write(tmp_path, "test_many", inside=properties, day="2026-01-01", every=every)
+    page = write(tmp_path, "test_one[a|b]", inside="<failure/>", day="2026-01-02", every=every)
 
-    assert "| `test_kills::test_many` | passed | 3.0 |" in written[0]
-    assert "What was measured:\n\n- `test_many`: records lost: 0\n" in written[0]
-    assert "| `test_kills::test_many` | failure | 3.0 |" in written[1]
-    assert "What was measured" not in written[1]
+    assert "1 of 3 passed, 1 did not, 1 were not run; 6 s" in page
+    assert "| `faults/test_kills.py::test_many` | passed | 3.0 | 2026-01-01 | records lost: 0 |" in page
+    assert "| `faults/test_kills.py::test_one[a¦b]` | failure | 3.0 | 2026-01-02 |  |" in page
+    assert "| `faults/test_kills.py::test_other` | not run |  |  |  |" in page
+
+    page = write(tmp_path, "test_many", inside="<error/>", day="2026-01-03", every=every[:1])
+
+    assert [line for line in page.splitlines() if line.startswith("| `")] == [
+        "| `faults/test_kills.py::test_many` | error | 3.0 | 2026-01-03 |  |"
+    ]

@@ -122,17 +122,19 @@ def test_a_secret_is_taken_out_though_every_character_is_written_in_another_way(
         lambda letter: f"&#{ord(letter)};",
         lambda letter: f"&amp;#x{ord(letter):x};",
     ]
-    for _ in range(100):
+    for _ in range(20):
         value = "".join(choose.choices(_KEY_LETTERS, k=choose.randint(SHORTEST_ENCODED, 40)))
-        some = choose.sample(ways, k=choose.randint(1, len(ways)))
-        breaks = ["", "", choose.choice(["", "\n", "\\n", "=\r\n", "\\r\\n", "\0", "\\u000a"])]
-        text = "".join(choose.choice(some)(letter) + choose.choice(breaks) for letter in value[:-1]) + value[-1]
-        data = f"<{text}>".encode()
+        # Its patterns take long to compile, so that each secret has several texts.
         redactor = Redactor([KEY, Secret("API_KEY", value), Secret("OTHER", value[::-1] + "-")])
+        for _ in range(5):
+            some = choose.sample(ways, k=choose.randint(1, len(ways)))
+            breaks = ["", "", choose.choice(["", "\n", "\\n", "=\r\n", "\\r\\n", "\0", "\\u000a"])]
+            text = "".join(choose.choice(some)(letter) + choose.choice(breaks) for letter in value[:-1]) + value[-1]
+            data = f"<{text}>".encode()
 
-        assert redactor.bytes(data) == b"<[redacted API_KEY]>", (value, data)
-        cut = choose.randrange(len(data))
-        assert streamed(redactor, data, [cut]) == b"<[redacted API_KEY]>", (value, data, cut)
+            assert redactor.bytes(data) == b"<[redacted API_KEY]>", (value, data)
+            cut = choose.randrange(len(data))
+            assert streamed(redactor, data, [cut]) == b"<[redacted API_KEY]>", (value, data, cut)
 
 
 @pytest.mark.parametrize("encoding", _WHOLE)

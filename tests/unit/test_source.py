@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_researchenv import _git
+from pytest_researchenv import _gitcommand
 from pytest_researchenv.errors import SourceError
 from pytest_researchenv.model import GitSource, PathSource, Repository, Source
 from pytest_researchenv.probes.protocol import Tree
@@ -361,8 +361,8 @@ def test_a_git_that_hangs_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyP
     write(tmp_path / "bin", {"git": b"#!/bin/sh\nexec sleep 60\n"})
     (tmp_path / "bin" / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin", prepend=os.pathsep)
-    monkeypatch.setattr(_git, "_FETCH_TIMEOUT_S", 0.2)
-    monkeypatch.setattr(_git, "_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(_gitcommand, "_FETCH_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(_gitcommand, "_TIMEOUT_S", 0.2)
     write(tmp_path / "src", {"a.py": b"x"})
 
     with pytest.raises(SourceError, match="git did not end within 0 s"):

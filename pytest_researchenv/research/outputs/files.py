@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pytest_researchenv.errors import ResearchEnvError
+from pytest_researchenv.research.strictjson import distinct
 
 
 __all__ = ["MAX_BYTES", "MAX_FILES", "UnreadableError", "files_below", "read_bytes", "read_json"]
@@ -21,7 +22,6 @@ MAX_BYTES = 16 * 1024 * 1024
 MAX_FILES = 20_000
 
 _MAX_DEPTH = 24
-_SHOWN = 60
 
 
 class UnreadableError(ResearchEnvError, ValueError):
@@ -83,7 +83,7 @@ def read_json(data: bytes) -> object:
         UnreadableError: it is none, has a key twice, or is nested too deep.
     """
     try:
-        return json.loads(data.decode("utf-8"), object_pairs_hook=_distinct)
+        return json.loads(data.decode("utf-8"), object_pairs_hook=distinct)
     except UnicodeDecodeError as error:
         raise UnreadableError(f"is not UTF-8: byte {data[error.start]:#04x} at offset {error.start}") from error
     except RecursionError as error:
@@ -91,12 +91,3 @@ def read_json(data: bytes) -> object:
     # Numbers of thousands of digits are a ValueError.
     except ValueError as error:
         raise UnreadableError(f"is not JSON: {error}") from error
-
-
-def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    values = dict(pairs)
-    if len(values) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise UnreadableError(f"has the key {twice[:_SHOWN]!r} twice")
-    return values

@@ -16,6 +16,7 @@ from pytest_researchenv.agents.trajectory import problems
 from pytest_researchenv.sandbox.docker import DockerSandbox
 from pytest_researchenv.sandbox.labels import Owner
 from pytest_researchenv.sandbox.protocol import ContainerSpec
+from tests.choosing import mostly_slow
 from tests.integration.agents.conftest import NEEDY, Bench
 from tests.integration.workplace import FIXTURES
 
@@ -25,7 +26,7 @@ DOCS = FIXTURES.parent / "docs"
 REAL = ("claude-sonnet", "codex", "mini-swe")
 
 
-@pytest.mark.parametrize("agent", REAL)
+@pytest.mark.parametrize("agent", mostly_slow(REAL, but={"claude-sonnet"}))
 def test_a_model_that_sets_up_the_repository_passes(
     bench: Bench, agent: str, survivors: Callable[[], list[str]]
 ) -> None:
@@ -63,7 +64,7 @@ def _added(client: DockerClient, image: str, base: str) -> set[str]:
     return there - before
 
 
-@pytest.mark.parametrize("agent", REAL)
+@pytest.mark.parametrize("agent", mostly_slow(REAL, but={"codex"}))
 def test_nothing_of_the_tool_is_frozen(bench: Bench, agent: str) -> None:
     """The frozen image holds what the model's commands made and nothing of tool and gateway; its size stands apart."""
     bench.play("good", commands=list(NEEDY))
@@ -102,23 +103,13 @@ TROUBLE = {
     "malformed": "malformed answer",
 }
 
-#: Where the tool itself asks again for about a minute.
-PATIENT = {
-    ("claude-sonnet", "rate-limited"),
-    ("claude-sonnet", "overloaded"),
-    ("claude-sonnet", "cut"),
-    ("codex", "cut"),
-    ("codex", "malformed"),
-}
+#: What every change is tried with.
+ALWAYS = {("codex", "unauthorized"), ("claude-sonnet", "quota")}
 
 
 @pytest.mark.parametrize(
     ("agent", "tape"),
-    [
-        pytest.param(agent, tape, marks=[pytest.mark.slow] if (agent, tape) in PATIENT else [])
-        for agent in ("claude-sonnet", "codex")
-        for tape in TROUBLE
-    ],
+    mostly_slow([(agent, tape) for agent in ("claude-sonnet", "codex") for tape in TROUBLE], but=ALWAYS),
 )
 def test_the_providers_trouble_is_an_error(bench: Bench, agent: str, tape: str) -> None:
     """What the provider breaks is no verdict: the test is an error that names the kind, and the evidence is kept."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.integration.faults.place import FaultPlace
-from tests.integration.faults.second import SecondEngine, missing_for_a_second_engine, second_engine
+from tests.integration.second import SecondEngine, missing_for_a_second_engine, second_engine
 
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from tests.integration.faults.place import FaultPlace
-from tests.integration.faults.second import SecondEngine
+from tests.integration.second import SecondEngine
 
 
 __all__ = ["SWEEP_S", "Before", "Survived", "goes_on"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.faults.place import FaultPlace
-from tests.integration.faults.second import SecondEngine
+from tests.integration.second import SecondEngine
 
 
 @pytest.mark.slow

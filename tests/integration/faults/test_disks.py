@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.faults.place import DEADLINE_S, FaultPlace
-from tests.integration.faults.second import SecondEngine, missing_for_a_second_engine, second_engine
 from tests.integration.faults.surviving import Before, goes_on
+from tests.integration.second import SecondEngine, missing_for_a_second_engine, second_engine
 
 
 pytestmark = pytest.mark.slow

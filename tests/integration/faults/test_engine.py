@@ -9,8 +9,8 @@ import time
 import pytest
 
 from tests.integration.faults.place import DEADLINE_S, FaultPlace
-from tests.integration.faults.second import SecondEngine
 from tests.integration.faults.surviving import Before, goes_on
+from tests.integration.second import SecondEngine
 
 
 @pytest.fixture

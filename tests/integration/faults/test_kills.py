@@ -22,8 +22,8 @@ import pytest
 from docker.errors import APIError
 
 from tests.integration.faults.place import DEADLINE_S, FaultPlace
-from tests.integration.faults.second import SecondEngine
 from tests.integration.faults.surviving import SWEEP_S, Before, Survived, goes_on
+from tests.integration.second import SecondEngine
 
 
 _log = logging.getLogger(__name__)

@@ -18,6 +18,7 @@ from pytest_researchenv.agentwork import Order, at_work
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.gateway.protocol import GatewayRequest, Reach
 from pytest_researchenv.model import Repository
+from pytest_researchenv.probes.launch import files_tar
 from pytest_researchenv.progress import Teller
 from pytest_researchenv.sandbox.protocol import Completed, Container, Limits
 from pytest_researchenv.source import fetch, tree_tar
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 __all__ = ["INSIDE", "PORT", "Cell", "at_large", "opened_cell", "serve"]
 
 INSIDE = Path(__file__).parent / "inside"
+
+#: The same modules as tests import, and where they are in a container.
+_PACKAGE = "tests.integration.isolation.inside"
+_LAID = "/laid"
 
 #: Where services of these tests answer.
 PORT = 4321
@@ -104,7 +109,18 @@ class Cell:
 
     def python(self, code: str, *arguments: str, timeout_s: float = 60) -> str:
         """What a Python program prints."""
-        done = self.run("python3", "-c", code, *arguments, timeout_s=timeout_s)
+        return self._said("python3", "-c", code, *arguments, timeout_s=timeout_s)
+
+    def module(self, name: str, *arguments: str, timeout_s: float = 60) -> str:
+        """What a module of `inside` prints that imports others from there."""
+        files = {f"{_LAID}/{_PACKAGE.replace('.', '/')}/{path.name}": path.read_bytes() for path in INSIDE.glob("*.py")}
+        with files_tar(files) as archive:
+            self.task.container.put("/", archive)
+        python = ["env", f"PYTHONPATH={_LAID}", "python3", "-m", f"{_PACKAGE}.{name}"]
+        return self._said(*python, *arguments, timeout_s=timeout_s)
+
+    def _said(self, *argv: str, timeout_s: float) -> str:
+        done = self.run(*argv, timeout_s=timeout_s)
         assert done.ok, (done.how, done.output.text())
         return done.output.text()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,11 +51,11 @@ class Tried:
 
 
 @pytest.fixture(scope="module")
-def tried(cell: Cell, warder: Warder, inside: Callable[[str], str]) -> Tried:
+def tried(cell: Cell, warder: Warder) -> Tried:
     """Every attempt, made in one container."""
     host = min(warder.container.host_pids())
     before = warder.look()
-    said = cell.python(inside("escapes.py"), TOOL_TARGET, str(host), timeout_s=120)
+    said = cell.module("escapes", TOOL_TARGET, str(host), timeout_s=120)
     return Tried(json.loads(said), before, warder.look())
 
 

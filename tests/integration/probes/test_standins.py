@@ -35,6 +35,7 @@ from pytest_researchenv.proving import noticed, probed_tiers
 from pytest_researchenv.sandbox.protocol import ContainerSpec, Mount, Network
 from pytest_researchenv.source import fetch
 from pytest_researchenv.suite import find_suite, load_suite
+from tests.choosing import mostly_slow
 
 
 if TYPE_CHECKING:
@@ -75,6 +76,9 @@ def _tiers(repository: Repository) -> list[Tier]:
 def _named(value: Repository | Tier) -> str:
     return value.slug if isinstance(value, Repository) else str(value)
 
+
+#: What every change is tried with: one process, ranks, and an entry point that does nothing.
+_ALWAYS = {"MoBA"}
 
 #: The repositories that have a stand-in, and a probe.
 _REPOSITORIES = [
@@ -144,7 +148,11 @@ def judge(docker_sandbox: DockerSandbox, base_image: str, environment: str, tmp_
 
 @pytest.mark.parametrize(
     ("repository", "tier"),
-    [(repository, tier) for repository in _REPOSITORIES for tier in _tiers(repository)],
+    mostly_slow(
+        [(repository, tier) for repository in _REPOSITORIES for tier in _tiers(repository)],
+        but=_ALWAYS,
+        by=lambda both: both[0].slug,
+    ),
     ids=_named,
 )
 def test_a_probe_passes_a_working_stand_in(judge: Judge, repository: Repository, tier: Tier) -> None:
@@ -154,7 +162,7 @@ def test_a_probe_passes_a_working_stand_in(judge: Judge, repository: Repository,
     assert result.verdict is Verdict.PASSED, f"{result.reason}: {result.decisive}"
 
 
-@pytest.mark.parametrize("repository", _REPOSITORIES, ids=_named)
+@pytest.mark.parametrize("repository", mostly_slow(_REPOSITORIES, but=_ALWAYS, by=lambda one: one.slug), ids=_named)
 def test_a_probe_fails_a_stand_in_whose_entry_point_does_nothing(
     judge: Judge, repository: Repository, tmp_path: Path
 ) -> None:

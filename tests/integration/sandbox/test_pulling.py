@@ -113,7 +113,7 @@ def registry(request: pytest.FixtureRequest, docker_client: docker.DockerClient)
     server = ThreadingHTTPServer(("127.0.0.1", 0), registry.handler())
     # Engines talk plain HTTP to registries on the loopback.
     address = f"127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
         yield registry, address

@@ -89,7 +89,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[StandInRegistry]:
             pass
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         standin.url = f"http://127.0.0.1:{server.server_port}/"
         monkeypatch.setenv("npm_config_registry", standin.url)
         for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):

@@ -17,7 +17,7 @@ from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.manifest import Manifest
 from pytest_researchenv.recording.manifest import begun, save_manifest
 from pytest_researchenv.rerunning import rerun_arguments
-from tests.unit.recording.workplace import Workplace
+from tests.simulated import Workplace
 
 
 OURS = ["--researchenv-results=r", "--researchenv-run=x", "--researchenv-rerun=infra"]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_researchenv.detached.going import Starting
 from pytest_researchenv.detached.job import PROVIDER
 from pytest_researchenv.detached.record import (
     ACTIVITY,
@@ -66,7 +67,7 @@ def lab(tmp_path: Path) -> Lab:
     return lab
 
 
-def session(lab: Lab, start: Children, *, extension: Extension | None = None) -> Environments:
+def session(lab: Lab, start: Starting, *, extension: Extension | None = None) -> Environments:
     """A new session, whose research is done by children."""
     harness: Harness = lab.session(continued=True)
     environments = harness.environments
@@ -94,15 +95,13 @@ def test_an_attempt_in_this_process_is_a_stage_all_the_same(lab: Lab) -> None:
 def test_trouble_of_the_provider_goes_on_from_the_archive(lab: Lab) -> None:
     """The next try has what was archived, and is its next stage; one without an archive begins anew."""
     children = Children(fail("overloaded", PROVIDER), fail("overloaded", PROVIDER), fail("disk full", 1))
-    environments = session(lab, children)
-    begin = children.__call__
 
     def archiving(agent: str, repository: Repository, attempt: Attempt) -> subprocess.Popen[bytes]:
         if len(children.attempts) == 1:
             archive(attempt.folder)
-        return begin(agent, repository, attempt)
+        return children(agent, repository, attempt)
 
-    environments._start = archiving
+    environments = session(lab, archiving)
     with pytest.raises(InfrastructureError, match="disk full"):
         environments.get("fake", lab.repository)
 

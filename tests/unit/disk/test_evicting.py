@@ -19,8 +19,8 @@ from pytest_researchenv.model import Environment, Eviction, Examination, Tier, V
 from pytest_researchenv.provision import image_reference
 from pytest_researchenv.recording.activity import ActivityWriter
 from pytest_researchenv.store import Store
+from tests.simulated import Workplace
 from tests.unit.lab import Lab
-from tests.unit.recording.workplace import Workplace
 
 
 def _evicted(workplace: Workplace) -> set[str]:

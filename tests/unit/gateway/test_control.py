@@ -48,7 +48,7 @@ def service(answer: Callable[[dict[str, Any]], tuple[int, object]]) -> Iterator[
             """Nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), StandInHandler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         yield f"http://127.0.0.1:{server.server_address[1]}", asked
         server.shutdown()
 

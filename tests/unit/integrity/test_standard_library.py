@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import pickle
 
 import pytest
 
@@ -99,6 +100,25 @@ def test_bytecode_is_taken_out_of_the_probes_world() -> None:
 
     assert found.findings == ()
     assert found.blanked == {**dict.fromkeys(few, ""), f"{STDLIB}/json/__pycache__": ""}
+
+
+class Runs:
+    """Something that has code run when it is loaded."""
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return exec, ("pass",)
+
+
+def test_a_pickle_that_runs_code_is_a_sign() -> None:
+    """lib2to3 loads tables of grammars that it left beside its sources; plain tables are nobody's fault."""
+    path = f"{STDLIB}/lib2to3/Grammar3.11.2.final.0.pickle"
+
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        assert fields({path: pickle.dumps({"symbols": [(1, "a")]}, protocol)}) == []
+        assert fields({path: pickle.dumps(Runs(), protocol)}) == [path]
+        assert fields({path: pickle.dumps(Runs(), protocol)[:-1]}) == [path]
+    assert fields({path: b""}) == []
+    assert fields({path: Link("/opt/table")}) == [path]
 
 
 UNCHECKED, CHECKED, TIMED = (b"\xa7\x0d\r\n" + bytes([flags, 0, 0, 0]) + bytes(8) for flags in (1, 3, 0))

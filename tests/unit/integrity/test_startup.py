@@ -102,6 +102,27 @@ def test_what_runs_the_plugins_of_others_is_taken_out_and_held_against_nobody(tm
     assert "entry points" in signs.remarks[0]
 
 
+@pytest.mark.parametrize(
+    "line", ["os.environ[name] = value", "os.environ.update(told)", "environ.setdefault('A', 'b')", "os.putenv(a, b)"]
+)
+def test_what_sets_variables_is_taken_out_and_held_against_nobody(tmp_path: Path, line: str) -> None:
+    """It was published, and what it is told to set may be anybody's: others load what variables name."""
+    files = {**FILES, "tidy/more.py": f"import os\n{line}\n"}
+    signs = audited(tmp_path, distribution(SITE, "tidy", files), published=wheels(tidy=files))
+
+    assert (signs.findings, signs.blanked) == ((), {PTH: ""})
+    assert "sets variables" in signs.remarks[0]
+
+
+@pytest.mark.parametrize("line", ["os.environ.get('A') == 'b'", "os.environ['A'] == 'b'", "environ['A']"])
+def test_what_reads_variables_is_run(tmp_path: Path, line: str) -> None:
+    """Most start-up code does: so it is told to do nothing."""
+    files = {**FILES, "tidy/more.py": f"import os\n{line}\n"}
+    signs = audited(tmp_path, distribution(SITE, "tidy", files), published=wheels(tidy=files))
+
+    assert (signs.findings, signs.blanked) == ((), {})
+
+
 def test_a_version_that_no_index_has_is_a_hook(tmp_path: Path) -> None:
     """Its name alone is no witness."""
     signs = audited(tmp_path, distribution(SITE, "tidy", FILES, "2.0"), published=Index(names=("tidy",)))

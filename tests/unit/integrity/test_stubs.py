@@ -106,6 +106,9 @@ def test_nothing_lies_where_finders_have_a_placeholder(tmp_path: Path) -> None:
         {f"{SITE}/x.pth": "/opt/stubs\n", "/opt/stubs/dep": Link("../x"), "/opt/x/__init__.py": ""},
         {f"{SITE}/x.pth": "/opt/stubs\n", "/opt/stubs/dep": "no module", "/opt/stubs/dep.py": ""},
         {f"{SITE}/x.pth": "../../../../stubs\n", "/opt/stubs/dep.py": ""},
+        {f"{SITE}/x.pth": f"{WORKDIR}/build/lib\n", f"{WORKDIR}/build/lib/dep.py": ""},
+        {f"{SITE}/x.pth": f"{WORKDIR}/site-packages\n", f"{WORKDIR}/site-packages/dep.py": ""},
+        {f"{SITE}/x.pth": f"{WORKDIR}/e/lib\n", f"{WORKDIR}/e/pyvenv.cfg": "", f"{WORKDIR}/e/lib/dep.py": ""},
         {f"{SITE}/x.pth": "/opt/stubs\n", "/opt/stubs/dep.py": "", "/opt/stubs/setup.py": ""},
         {f"{SITE}/x.pth": "/opt/form\ffeed\n", "/opt/form\ffeed/dep.py": ""},
         {f"{SITE}/dep": Link("/proc/self/root/opt/dep"), "/opt/dep/__init__.py": ""},
@@ -144,17 +147,60 @@ def test_what_satisfies_an_import_is_somebodys(tmp_path: Path, nodes: Nodes) -> 
         {f"{SITE}/dep.py": "", f"{SITE}/dep-1.0.egg-info": "Name: dep\nVersion: 1.0\n"},
         {f"{SITE}/dep.py": "", f"{SITE}/dep-1.0.egg-info/PKG-INFO": "Name: dep\n"}
         | {f"{SITE}/dep-1.0.egg-info/top_level.txt": "dep\n", f"{SITE}/dep-1.0.egg-info/SOURCES.txt": ""},
-        {f"{SITE}/dep": Link("/usr/lib/python3/dist-packages/pkg_resources")},
+        {f"{SITE}/dep": Link("/usr/lib/python3/dist-packages/dep")},
+        {f"{SITE}/dep.so": Link("/opt/there/dep.cpython-311-x86_64-linux-gnu.so")},
+        {f"{SITE}/x.pth": "/opt/there\n"},
+        distribution(SITE, "wide", {"wide.pth": "wide/inner\n", "wide/__init__.py": "", "wide/inner/dep.py": ""}),
+        {
+            **distribution(SITE, "dep", {"dep.py": ""}),
+            f"{SITE}/dep.py": Link("/opt/kept/0a1b.py"),
+            "/opt/kept/0a1b.py": "",
+        },
     ],
 )
 def test_what_somebody_has_is_no_stub(tmp_path: Path, nodes: Nodes) -> None:
     """Distributions of every kind, namespaces, eggs, projects that were checked out, and what is simply missing."""
-    base: Nodes = {"/usr/lib/python3/dist-packages/pkg_resources/__init__.py": ""}
+    base: Nodes = {
+        "/usr/lib/python3/dist-packages/dep/__init__.py": "",
+        "/opt/there/dep.py": "",
+        "/opt/there/dep.cpython-311-x86_64-linux-gnu.so": native(),
+    }
 
     signs = audited(tmp_path, nodes, tracked=USES, base=base)
 
     assert signs.findings == ()
     assert not signs.modules
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        {f"{SITE}/dep.py": Link("other.py"), **distribution(SITE, "other", {"other.py": ""})},
+        {f"{SITE}/dep": Link("other"), **distribution(SITE, "other", {"other/__init__.py": ""})},
+        {f"{SITE}/dep": Link("other"), **distribution(SITE, "other", {"other/part.py": ""})},
+        {f"{SITE}/dep.py": Link("/usr/lib/python3.11/colorsys.py")},
+        {f"{SITE}/dep": Link("/usr/share/there")},
+        {f"{SITE}/x.pth": "other/inner\n", **distribution(SITE, "other", {"other/inner/dep.py": ""})},
+        {
+            f"{SITE}/x.pth": "other\n",
+            **distribution(SITE, "other", {"other/__init__.py": "", "other/dep/__init__.py": ""}),
+        },
+        {f"{SITE}/x.pth": "/usr/lib/python3.11/email\n"},
+        {
+            f"{SITE}/__editable___dep_finder.py": f"MAPPING = {{'dep': '{SITE}/other'}}\n",
+            **distribution(SITE, "other", {"other.py": ""}),
+        },
+    ],
+)
+def test_a_genuine_file_is_no_module_of_another_name(tmp_path: Path, nodes: Nodes) -> None:
+    """By links, by path lines into packages, through finders: that it is somebody's does not make it what is meant."""
+    files = ("colorsys.py", "email/__init__.py", "email/dep.py")
+    base: Nodes = {"/usr/share/there/part.py": "", **{f"/usr/lib/python3.11/{file}": "" for file in files}}
+
+    signs = audited(tmp_path, nodes, tracked=USES, base=base)
+
+    assert kinds(signs) == {Sign.STUB}
+    assert list(signs.modules) == ["dep"]
 
 
 def test_what_easy_install_put_first_is_found_first(tmp_path: Path) -> None:
@@ -187,6 +233,38 @@ def test_what_is_in_an_environment_in_the_repository_is_judged_as_elsewhere(tmp_
     assert kinds(audited(tmp_path, nodes, tracked=USES, python=f"{WORKDIR}/.venv/bin/python")) == {Sign.STUB}
 
 
+@pytest.mark.parametrize(
+    ("source", "nodes", "told"),
+    [
+        ("import extra\n", {f"{WORKDIR}/extra.py": ""}, True),
+        ("import extra\n", {f"{WORKDIR}/extra/__init__.py": ""}, True),
+        ("import extra\n", {f"{WORKDIR}/data/extra.py": ""}, False),
+        ("import extra\n", {f"{WORKDIR}/extra/notes.txt": ""}, False),
+        ("import tests\n", {f"{WORKDIR}/tests.py": ""}, False),
+        ("A = 1\n", {f"{WORKDIR}/extra.py": ""}, False),
+    ],
+)
+def test_nothing_untracked_is_what_distributions_import(
+    tmp_path: Path, source: str, nodes: Nodes, *, told: bool
+) -> None:
+    """Beside a script it is found before all else, by what can do without as well: so torch finds a numpy."""
+    signs = audited(tmp_path, {**distribution(SITE, "dep", {"dep.py": source}), **nodes}, tracked=USES)
+
+    assert kinds(signs) == ({Sign.STUB} if told else set())
+
+
+def test_nothing_in_the_repository_was_checked_out_where_nothing_was_fetched(tmp_path: Path) -> None:
+    """What passes for a project of its own, and is on nobody's record, is the agent's."""
+    nodes: Nodes = {
+        f"{SITE}/x.pth": f"{WORKDIR}/there\n",
+        f"{WORKDIR}/there/dep.py": "",
+        f"{WORKDIR}/there/PKG-INFO": "",
+    }
+
+    assert audited(tmp_path, nodes, tracked=USES).findings == ()
+    assert kinds(audited(tmp_path, nodes, tracked=USES, network="none")) == {Sign.STUB}
+
+
 def test_names_that_nothing_can_satisfy_are_left_alone(tmp_path: Path) -> None:
     """What the suite exempts is no matter whatever stands there."""
     policy = ImportPolicy(unsatisfiable={"dep": "only on another system"})
@@ -197,14 +275,25 @@ def test_names_that_nothing_can_satisfy_are_left_alone(tmp_path: Path) -> None:
     assert (signs.findings, dict(signs.modules)) == ((), {})
 
 
-@pytest.mark.parametrize(("source", "told"), [("import extra\n", True), ("x = 'import extra'\n", False)])
-def test_what_only_a_distribution_imports_is_somebodys_too(tmp_path: Path, source: str, *, told: bool) -> None:
+@pytest.mark.parametrize(
+    "nodes", [{f"{SITE}/extra.py": ""}, {f"{SITE}/x.pth": "/opt/libraries\n", "/opt/libraries/extra/__init__.py": ""}]
+)
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("import extra\n", True),
+        ("def f():\n    from extra.a import b\n", True),
+        ("x = 'import extra'\n", False),
+        ('"""Prose.\n\nfrom extra words\n"""\n', False),
+    ],
+)
+def test_what_only_a_distribution_imports_is_somebodys_too(
+    tmp_path: Path, source: str, nodes: Nodes, *, told: bool
+) -> None:
     """A module of nobody's would run in the same process; one that nothing imports does not."""
-    nodes: Nodes = {**distribution(SITE, "dep", {"dep.py": source}), f"{SITE}/extra.py": ""}
+    signs = audited(tmp_path, {**distribution(SITE, "dep", {"dep.py": source}), **nodes}, tracked=USES)
 
-    signs = audited(tmp_path, nodes, tracked=USES)
-
-    assert kinds(signs) == ({Sign.STUB} if told else set())
+    assert kinds(signs) == ({Sign.DISTRIBUTION} if told else set())
     assert not signs.modules
 
 

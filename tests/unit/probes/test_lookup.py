@@ -202,11 +202,12 @@ def test_no_answer_makes_anything_but_a_lookup_or_a_failure() -> None:
     module = found(origin="/w/p/a.py", files=["/w/p/a.py", "/w/p/b.py"], real=["/w/p/a.py", "/x"])
     answer = {"version": "3.11.2", "editable": ["/w/p"], "modules": {"a": module, "b": module}, "passed_over": ["x"]}
     outcomes = {"read": 0, "refused": 0}
+    asked = question("a", "b")
     for _ in range(5000):
         tampered = json.dumps(mutated(answer, chance))
         output = f"n0 {tampered[: chance.randrange(len(tampered))] if chance.random() < 0.1 else tampered}"
         try:
-            lookup = parse_lookup(output, question("a", "b"))
+            lookup = parse_lookup(output, asked)
         except LookupFailedError as error:
             str(error).encode()
             outcomes["refused"] += 1

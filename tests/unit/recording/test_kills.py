@@ -18,8 +18,8 @@ from pytest_researchenv.recording.earlier import earlier_sessions
 from pytest_researchenv.recording.entry import Entry, Outcome
 from pytest_researchenv.recording.journal import Began, Finished, Journal
 from pytest_researchenv.store import Store
+from tests.simulated import DEADLINE_S, REPOSITORIES, TESTS, Workplace
 from tests.unit.recording.valid import problems_of_ctrf, problems_of_junit
-from tests.unit.recording.workplace import DEADLINE_S, REPOSITORIES, TESTS, Workplace
 
 
 #: How long a session is at work, about, in seconds: moments are drawn from it.

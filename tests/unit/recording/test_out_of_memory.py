@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.recording.workplace import TESTS, Workplace
+from tests.simulated import TESTS, Workplace
 
 
 _MEMORY = Path("/sys/fs/cgroup/memory")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,8 @@ import pytest
 from junitparser.xunit2 import JUnitXml
 
 from pytest_researchenv.provenance import seal_of
+from tests.simulated import TESTS, Workplace
 from tests.unit.recording.valid import problems_of_ctrf, problems_of_junit
-from tests.unit.recording.workplace import TESTS, Workplace
 
 
 WORKERS = pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["alone", "xdist"])
@@ -25,10 +26,41 @@ EXPECTED = {
 }
 
 
+#: A workplace in which a session was run, with such arguments for workers.
+Ran = Callable[[Sequence[str]], Workplace]
+
+
 @pytest.fixture
 def workplace(tmp_path: Path) -> Workplace:
     """A folder with a suite."""
     return Workplace(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """One session for all tests that begin with one; they look at it, and leave it as it is."""
+    made: dict[tuple[str, ...], Workplace] = {}
+
+    def ran(workers: Sequence[str]) -> Workplace:
+        key = tuple(workers)
+        if key not in made:
+            made[key] = Workplace(tmp_path_factory.mktemp("first"))
+            made[key].run("--junitxml=own.xml", "-o", "my_token=hidden", *workers)
+        return made[key]
+
+    return ran
+
+
+@pytest.fixture
+def ran(tmp_path: Path, first: Ran) -> Ran:
+    """Likewise, in a copy of the test's own, in which nothing is noted as done yet."""
+
+    def copied(workers: Sequence[str]) -> Workplace:
+        workplace = first(workers).copied(tmp_path)
+        workplace.done()
+        return workplace
+
+    return copied
 
 
 def text_of(workplace: Workplace, name: str) -> str:
@@ -37,9 +69,9 @@ def text_of(workplace: Workplace, name: str) -> str:
 
 
 @WORKERS
-def test_both_reports_say_what_pytest_says(workplace: Workplace, workers: list[str]) -> None:
+def test_both_reports_say_what_pytest_says(first: Ran, workers: list[str]) -> None:
     """Valid, complete, with properties, log, output and the same outcomes as pytest's own XML."""
-    workplace.run("--junitxml=own.xml", *workers)
+    workplace = first(workers)
 
     assert problems_of_junit(workplace.junit.read_bytes()) == []
     assert problems_of_ctrf(workplace.ctrf.read_bytes()) == []
@@ -68,9 +100,9 @@ def test_both_reports_say_what_pytest_says(workplace: Workplace, workers: list[s
 
 
 @WORKERS
-def test_a_session_leaves_its_record(workplace: Workplace, workers: list[str]) -> None:
+def test_a_session_leaves_its_record(ran: Ran, workers: list[str]) -> None:
     """Command line, versions, host, engine, suites, outcomes, end and exit status; the next session has its own."""
-    workplace.run("-o", "my_token=hidden", *workers)
+    workplace = ran(workers)
     workplace.run("--researchenv-run=default", *workers)
 
     first, second = workplace.manifests()
@@ -87,10 +119,9 @@ def test_a_session_leaves_its_record(workplace: Workplace, workers: list[str]) -
 
 
 @WORKERS
-def test_a_continued_run_repeats_no_finished_work(workplace: Workplace, workers: list[str]) -> None:
+def test_a_continued_run_repeats_no_finished_work(ran: Ran, workers: list[str]) -> None:
     """Only what ended in an error is judged again; the report is the run's."""
-    workplace.run(*workers)
-    workplace.done()
+    workplace = ran(workers)
 
     workplace.run("--researchenv-run=default", *workers, MENDED="1")
 
@@ -99,7 +130,7 @@ def test_a_continued_run_repeats_no_finished_work(workplace: Workplace, workers:
 
 
 @pytest.mark.parametrize(
-    ("rerun", "probed", "ran", "left"),
+    ("rerun", "probed", "again", "left"),
     [
         ("infra", ["broken C0", "broken C1"], 2, {FAILING}),
         ("failed", ["failing C1"], 1, BROKEN),
@@ -108,12 +139,9 @@ def test_a_continued_run_repeats_no_finished_work(workplace: Workplace, workers:
         ("missing", [], 1, {FAILING, *BROKEN}),
     ],
 )
-def test_some_of_a_run_is_run_again(
-    workplace: Workplace, rerun: str, probed: list[str], ran: int, left: set[str]
-) -> None:
+def test_some_of_a_run_is_run_again(ran: Ran, rerun: str, probed: list[str], again: int, left: set[str]) -> None:
     """What was chosen is judged again, what was not stays as it was, and stands in the report of the run."""
-    workplace.run()
-    workplace.done()
+    workplace = ran([])
 
     _, printed = workplace.run(f"--researchenv-rerun={rerun}", MENDED="1")
 
@@ -122,22 +150,22 @@ def test_some_of_a_run_is_run_again(
     assert len(outcomes) == TESTS
     assert {name for name, outcome in outcomes.items() if outcome not in ("passed", "skipped")} == left
     suites = list(JUnitXml.fromfile(str(workplace.junit)))
-    assert [suite.tests for suite in suites] == [TESTS - ran, ran]
-    assert f"{TESTS - ran} deselected" in printed
+    assert [suite.tests for suite in suites] == [TESTS - again, again]
+    assert f"{TESTS - again} deselected" in printed
 
 
-def test_a_session_of_its_own_reports_its_own_tests(workplace: Workplace) -> None:
+def test_a_session_of_its_own_reports_its_own_tests(ran: Ran) -> None:
     """Without `--researchenv-run` nothing of earlier sessions is told."""
-    workplace.run()
+    workplace = ran([])
 
     workplace.run("-k", "fine")
 
     assert len(workplace.outcomes()) == 3
 
 
-def test_a_tests_entry_says_which_session_it_is_from(workplace: Workplace) -> None:
+def test_a_tests_entry_says_which_session_it_is_from(ran: Ran) -> None:
     """One suite for each session, an earlier one marked as such."""
-    workplace.run()
+    workplace = ran([])
     workplace.run("--researchenv-run=default", "-k", "fine")
 
     earlier, own = JUnitXml.fromfile(str(workplace.junit))

@@ -118,7 +118,7 @@ def test_what_was_found_has_its_cause(check: str, cause: ResearchCause) -> None:
         ("{", "no JSON"),
         ("[" * 100_000, "no JSON"),
         (json.dumps(report()).replace("97.0", "NaN"), "NaN is no number"),
-        (json.dumps(report()).replace('"0": 97.0', '"0": 97.0, "0": 99.0'), "there twice"),
+        (json.dumps(report()).replace('"0": 97.0', '"0": 97.0, "0": 99.0'), "has the key '0' twice"),
         (json.dumps(report()).replace("97.0", '"97"'), "not as described"),
         (json.dumps(report(more=1)), "not as described"),
         (json.dumps(report(subtask="steps5")), "not of 'steps2'"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pytest_researchenv.watching.events import Kind
 from tests.pages import DOCS, blocks_of, repeat
-from tests.unit.recording.workplace import Workplace
+from tests.simulated import Workplace
 
 
 PAGE = (DOCS / "watch.md").read_text()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_researchenv.recording.activity import Working
-from tests.unit.recording.workplace import ROOT
+from tests.simulated import ROOT
 from tests.unit.watching.made import NOW, MadeRun
 from tests.unit.watching.terminals import Terminal
 

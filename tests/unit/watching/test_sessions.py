@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.recording.workplace import DEADLINE_S, REPOSITORIES, TESTS, Workplace
+from tests.simulated import DEADLINE_S, REPOSITORIES, TESTS, Workplace
 from tests.unit.watching.terminals import Terminal
 
 

@@ -21,6 +21,7 @@ from docker.errors import DockerException
 from requests.exceptions import RequestException
 
 from pytest_researchenv.sandbox.labels import PREFIX
+from tests.integration.tlsport import TlsPort
 
 
 __all__ = ["SecondEngine", "missing_for_a_second_engine", "second_engine"]
@@ -37,10 +38,16 @@ def missing_for_a_second_engine() -> str:
 
 
 class SecondEngine:
-    """The engine, and what a test does to it."""
+    """The engine, and what a test does to it.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: for its files; short, since sockets' paths are.
+        port: where it listens, too; None: at its socket alone.
+    """
+
+    def __init__(self, folder: Path, port: TlsPort | None = None) -> None:
         self._folder = folder
+        self._port = port
         for name in ("root", "exec"):
             (folder / name).mkdir(exist_ok=True)
         self._holder = subprocess.Popen(
@@ -81,13 +88,15 @@ class SecondEngine:
         namespaces = ["nsenter", f"--target={self._holder.pid}", "--net", "--mount"]
         folders = [f"--data-root={self._folder}/root", f"--exec-root={self._folder}/exec"]
         places = [f"--pidfile={self._folder}/engine.pid", f"--host={self.url}"]
+        command = ["dockerd", *folders, *places]
         with (self._folder / "engine.log").open("ab") as log:
             return subprocess.Popen(
-                [*namespaces, "dockerd", *folders, *places],
+                [*namespaces, *(self._port.handed_to(command) if self._port else command)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
+                pass_fds=[self._port.descriptor] if self._port else [],
             )
 
     def answers(self) -> bool:
@@ -163,9 +172,15 @@ class SecondEngine:
 
 
 @contextmanager
-def second_engine(folder: Path, image: str) -> Iterator[SecondEngine]:
-    """Start an engine with an image in it; in the end nothing is left of it."""
-    engine = SecondEngine(folder)
+def second_engine(folder: Path, image: str, port: TlsPort | None = None) -> Iterator[SecondEngine]:
+    """Start an engine with an image in it; in the end nothing is left of it.
+
+    Args:
+        folder: for its files; short, since sockets' paths are.
+        image: name of the image.
+        port: where it listens, too.
+    """
+    engine = SecondEngine(folder, port)
     try:
         engine.start()
         engine.load(image)
