@@ -14,8 +14,8 @@ from typing import IO
 import requests
 from pypi_simple import DistributionPackage, NoSuchProjectError, PyPISimple
 
+from pytest_researchenv._indexerrors import INDEX_ERRORS
 from pytest_researchenv._packageindex import (
-    INDEX_ERRORS,
     TIMEOUT_S,
     configured_index,
     same_version,

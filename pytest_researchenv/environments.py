@@ -68,7 +68,8 @@ class Environments:
         self._find_agent = agents
         self._say = say
         self._access = Access(settings.agents)
-        self._orders = Orders(settings, self._access, self._engine)
+        self._orders = Orders(settings, self._access, self._engine, self.tree)
+        self._trees: dict[tuple[str, str], Tree] = {}
         self._ready = False
         self._store = Store(settings.results, settings.run, redactor=lambda: self.redactor)
         self._going = Going(settings, self._store, say)
@@ -327,8 +328,17 @@ class Environments:
         return verdicts[-1] if verdicts else None
 
     def tree(self, repository: Repository) -> Tree:
-        """Return the pinned tree."""
-        return fetch(repository, cache=self._settings.cache)
+        """Return the pinned tree, as it was when this session first asked for it.
+
+        To look whether it is intact takes a dozen calls of Git, which every tier would wait for.
+
+        Raises:
+            SourceError: it cannot be had.
+        """
+        key = repository.folder, str(repository.source)
+        if key not in self._trees:
+            self._trees[key] = fetch(repository, cache=self._settings.cache)
+        return self._trees[key]
 
     def _engine(self) -> Engine:
         engine = self._open()

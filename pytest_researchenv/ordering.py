@@ -18,6 +18,7 @@ from pytest_researchenv.disk.room import LEAST_BYTES
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.hardware import Hardware
 from pytest_researchenv.model import Repository
+from pytest_researchenv.probes.protocol import Tree
 from pytest_researchenv.sandbox.protocol import Mount
 from pytest_researchenv.settings import DEFAULT_TIMEOUT_S, Settings
 from pytest_researchenv.source import identity
@@ -39,12 +40,16 @@ class Orders:
         settings: what the user chose.
         access: keys and prices.
         engine: the container engine.
+        tree: gives the pinned tree of a repository.
     """
 
-    def __init__(self, settings: Settings, access: Access, engine: Callable[[], Engine]) -> None:
+    def __init__(
+        self, settings: Settings, access: Access, engine: Callable[[], Engine], tree: Callable[[Repository], Tree]
+    ) -> None:
         self._settings = settings
         self._access = access
         self._engine = engine
+        self._tree = tree
 
     def needs(self, agent: Agent, repository: Repository, continuation: Continuation | None = None) -> Needs:
         """What an agent needs, as the user's options have it, within the limits of the work or of what is left of it.
@@ -123,7 +128,7 @@ class Orders:
         needs = self.needs(agent, repository)
         data = {f"data {name}": key for name, key in sorted(self._data_keys(repository).items())}
         return {
-            "source": identity(repository, cache=self._settings.cache),
+            "source": identity(repository, tree=self._tree),
             "image": self._engine().base_key,
             "agent_timeout_s": f"{needs.timeout_s:g}",
             "agent_memory_bytes": str(limits.memory_bytes),

@@ -295,6 +295,9 @@ def _is_folder(container: Container, path: PurePosixPath) -> bool:
     """Whether a path is a folder, and no link to one."""
     if path == PurePosixPath("/"):
         return True
+    if (seen := container.stat(str(path))) is not None:
+        return seen.folder
+    # That there is nothing is only believed of an answer that cannot mean trouble with the engine.
     with container.get(str(path)) as archive:
         if archive is None:
             return False

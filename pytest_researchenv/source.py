@@ -11,7 +11,7 @@ import shutil
 import stat
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -67,14 +67,18 @@ def fetch(repository: Repository, *, cache: Path) -> Tree:
         raise SourceError(f"the tree of {repository.name} cannot be kept in {home}: {error}") from error
 
 
-def identity(repository: Repository, *, cache: Path) -> str:
+def identity(repository: Repository, *, tree: Callable[[Repository], Tree]) -> str:
     """Return what tells the pinned tree of a repository from any other: its source, or what a folder holds.
+
+    Args:
+        repository: the repository.
+        tree: gives its tree, as `fetch` does.
 
     Raises:
         SourceError: a folder's tree cannot be had.
     """
     source = repository.source
-    return fetch(repository, cache=cache).digest if isinstance(source, PathSource) else str(source)
+    return tree(repository).digest if isinstance(source, PathSource) else str(source)
 
 
 def tree_tar(tree: Tree, *, prefix: str, exclude_git: bool = False) -> IO[bytes]:

@@ -197,6 +197,10 @@ class Files:
             return None
         if not _is_text(path):
             return self._listed_among_others(path)
+        # An archive of a folder is begun by the engine as a whole, although only its first entry is read.
+        seen = self._container().stat(path)
+        if seen is not None and seen.folder:
+            return Entry(path, Kind.FOLDER, seen.mode)
         with opened(self._container(), path) as found:
             if found is None:
                 return None

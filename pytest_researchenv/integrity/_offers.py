@@ -15,7 +15,8 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import InvalidVersion
 from pypi_simple import NoSuchProjectError, ProjectPage, PyPISimple, UnparsableFilenameError, parse_filename
 
-from pytest_researchenv._packageindex import INDEX_ERRORS, PackageIndex, same_version, without_secrets
+from pytest_researchenv._indexerrors import INDEX_ERRORS
+from pytest_researchenv._packageindex import PackageIndex, same_version, without_secrets
 from pytest_researchenv.integrity._ranges import Deadline, download, opened
 
 

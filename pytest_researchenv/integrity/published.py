@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
-from typing import TypeAlias, final
+from typing import TYPE_CHECKING, TypeAlias, final
 
 from packaging.utils import canonicalize_name, canonicalize_version
 from packaging.version import Version
@@ -24,11 +24,13 @@ from packaging.version import Version
 from pytest_researchenv._packageindex import PackageIndex, configured_index, session_for
 from pytest_researchenv.integrity._distfiles import READ_ERRORS, expanded, read_sources, read_wheel, wheel_digest
 from pytest_researchenv.integrity._kept import one_at_a_time, read_kept, write_kept
-from pytest_researchenv.integrity._offers import Offer, Offers
 from pytest_researchenv.integrity._ranges import Deadline
 from pytest_researchenv.integrity.labelled import all_of, index_of, label_of
 from pytest_researchenv.probes.lookup import printable
 
+
+if TYPE_CHECKING:
+    from pytest_researchenv.integrity._offers import Offer, Offers
 
 __all__ = ["BUDGET_S", "PublishedRecords", "Unknown"]
 
@@ -234,7 +236,7 @@ class PublishedRecords:
 
     @cached_property
     def _offers(self) -> Offers:
-        return Offers(self._index, session_for(self._index))
+        return _offers_of(self._index)
 
     @contextmanager
     def _asking(self) -> Iterator[Deadline]:
@@ -248,7 +250,7 @@ class PublishedRecords:
         """The index of a label, and that of all of them; none of no label."""
         if label not in self._labels:
             indexes = (index_of(label, self._index), all_of(self._index)) if label else ()
-            self._labels[label] = tuple(Offers(index, session_for(index)) for index in indexes)
+            self._labels[label] = tuple(map(_offers_of, indexes))
         return self._labels[label]
 
     def _is_labelled(self, wanted: _Wanted, label: str, deadline: Deadline) -> bool | None:
@@ -302,3 +304,10 @@ def _validated(name: str, version: str, tags: Collection[str] = ()) -> _Wanted |
 def _unknown(wanted: _Wanted, answers: list[str]) -> Unknown:
     said = "; ".join(printable(answer) for answer in answers)
     return Unknown(f"the published {wanted.words} is not known: {said}")
+
+
+def _offers_of(index: PackageIndex) -> Offers:
+    # With it comes a parser of HTML, which takes 0.1 s to load, and most audits ask no index.
+    from pytest_researchenv.integrity._offers import Offers  # noqa: PLC0415 - see above
+
+    return Offers(index, session_for(index))

@@ -375,14 +375,25 @@ def restored(
     fresh = f"{_HOME}/{secrets.token_hex(8)}"
     compiled = {"PYTHONPYCACHEPREFIX": f"{fresh}/bytecode", "NUMBA_CACHE_DIR": f"{fresh}/numba"}
     with task.sandbox.opened(replace(spec, environment={**spec.environment, **compiled})) as container:
-        changed = replace(task.tree, files=task.tree.to_restore(task.environment.changed))
-        with tree_tar(changed, prefix=task.environment.workdir, exclude_git=True) as archive:
-            container.put("/", archive)
-        with _no_bytecode(task.tree, task.environment.workdir) as archive:
-            container.put("/", archive)
-        with files_tar({**blanked(task), **(files or {})}, folders) as archive:
+        with _restoring(task, {**blanked(task), **(files or {})}, folders) as archive:
             container.put("/", archive)
         yield container
+
+
+@contextmanager
+def _restoring(task: ProbeTask, files: Mapping[str, bytes], folders: tuple[str, ...]) -> Iterator[IO[bytes]]:
+    """Make one tar stream of all that is put there: to unpack one, the engine starts a process of its own.
+
+    Of one name the last entry wins.
+    """
+    workdir = task.environment.workdir
+    changed = replace(task.tree, files=task.tree.to_restore(task.environment.changed))
+    with tree_tar(changed, prefix=workdir, exclude_git=True) as stream:
+        with tarfile.open(fileobj=stream, mode="a", format=tarfile.GNU_FORMAT) as tar:
+            _add_no_bytecode(tar, task.tree, workdir)
+            _add_files(tar, files, folders)
+        stream.seek(0)
+        yield stream
 
 
 def blanked(task: ProbeTask) -> dict[str, bytes]:
@@ -403,32 +414,31 @@ def files_tar(files: Mapping[str, bytes], folders: tuple[str, ...] = ()) -> Iter
     """
     with io.BytesIO() as stream:
         with tarfile.open(fileobj=stream, mode="w") as tar:
-            named = {PurePosixPath("/")}
-            for folder in folders:
-                _add_folders(tar, PurePosixPath(folder), named)
-            for path, content in files.items():
-                _add_folders(tar, PurePosixPath(path).parent, named)
-                entry = tarfile.TarInfo(path.lstrip("/"))
-                entry.size = len(content)
-                tar.addfile(entry, io.BytesIO(content))
+            _add_files(tar, files, folders)
         stream.seek(0)
         yield stream
 
 
-@contextmanager
-def _no_bytecode(tree: Tree, workdir: str) -> Iterator[IO[bytes]]:
-    """Make a tar stream that puts an empty file where Python looks for bytecode of tracked sources.
+def _add_files(tar: tarfile.TarFile, files: Mapping[str, bytes], folders: tuple[str, ...]) -> None:
+    named = {PurePosixPath("/")}
+    for folder in folders:
+        _add_folders(tar, PurePosixPath(folder), named)
+    for path, content in files.items():
+        _add_folders(tar, PurePosixPath(path).parent, named)
+        entry = tarfile.TarInfo(path.lstrip("/"))
+        entry.size = len(content)
+        tar.addfile(entry, io.BytesIO(content))
+
+
+def _add_no_bytecode(tar: tarfile.TarFile, tree: Tree, workdir: str) -> None:
+    """Put an empty file where Python looks for bytecode of tracked sources.
 
     A child that is started with `-I`, or with an environment of its own, knows no PYTHONPYCACHEPREFIX: the repository's
     own sources, which were put back, stand for themselves there, too.
     """
     folders = {PurePosixPath(path).parent for path in tree.files if path.endswith(".py")}
-    with io.BytesIO() as stream:
-        with tarfile.open(fileobj=stream, mode="w") as tar:
-            for folder in sorted(folders):
-                tar.addfile(tarfile.TarInfo(str(PurePosixPath(workdir, folder, "__pycache__")).lstrip("/")))
-        stream.seek(0)
-        yield stream
+    for folder in sorted(folders):
+        tar.addfile(tarfile.TarInfo(str(PurePosixPath(workdir, folder, "__pycache__")).lstrip("/")))
 
 
 def _add_folders(tar: tarfile.TarFile, folder: PurePosixPath, named: set[PurePosixPath]) -> None:

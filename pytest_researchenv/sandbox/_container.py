@@ -63,6 +63,8 @@ _SIGNALS = range(129, 129 + 64)
 
 #: Bits of Go's `FileMode`: folder, link, device, FIFO, socket, character device, and what is none of all.
 _FOLDER, _LINK = 1 << 31, 1 << 27
+#: Likewise of set-user-id, set-group-id and sticky → as Unix has them.
+_SPECIAL = {1 << 23: 0o4000, 1 << 22: 0o2000, 1 << 20: 0o1000}
 _KINDS = _FOLDER | _LINK | 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19
 
 
@@ -77,6 +79,8 @@ class DockerContainer:
         self._spec = spec
         self._argv = spec.argv
         self._started = False
+        #: Whether a process may change files, and whether those that the engine opens are known to be plain ones.
+        self._running = self._plain = False
 
     @property
     def id(self) -> str:
@@ -86,6 +90,7 @@ class DockerContainer:
     def put(self, path: str, archive: IO[bytes]) -> None:
         """Unpack a tar stream below the folder `path`; see the protocol about links."""
         check_in_files(self._spec, path)
+        self._plain = False
         with engine_call(f"put files into {path}"):
             self._api.put_archive(self._id, path, archive)
 
@@ -95,7 +100,7 @@ class DockerContainer:
         what = f"read {path}"
         check_in_files(self._spec, path)
         with engine_call(what):
-            disarm(self._api, self._id)
+            self._disarm()
             # A trailing slash would follow a link.
             chunks = self._archive(path.rstrip("/") or "/")
             # Read from before it is closed: a generator that was never started has nothing to close.
@@ -118,7 +123,7 @@ class DockerContainer:
             return None
         kind = found.mode & _KINDS
         return FileStat(
-            mode=found.mode & 0o777,
+            mode=found.mode & 0o777 | sum(bit for flag, bit in _SPECIAL.items() if found.mode & flag),
             size=found.size,
             changed=found.changed,
             link=found.link if kind == _LINK else "",
@@ -198,6 +203,7 @@ class DockerContainer:
                 if not ended:
                     pump.carry(deadline=time.monotonic() + _KILL_S, ended=self._ended)
             state = self._state()
+            self._running = bool(state["Running"])
         code = int(state["ExitCode"])
         if disk.full:
             termination = Termination.DISK_FULL
@@ -318,7 +324,7 @@ class DockerContainer:
         stop: Callable[[], bool] = lambda: False,
     ) -> int | None:
         """Run a command and return its exit code, or None when it was still running at the deadline, or at a stop."""
-        disarm(self._api, self._id)
+        self._disarm()
         identifier = self._api.exec_create(
             self._id, list(argv), environment=dict(environment or {}), workdir=workdir or None
         )["Id"]
@@ -340,8 +346,15 @@ class DockerContainer:
 
     def _boot(self) -> None:
         """Start it, idle or with its command."""
-        disarm(self._api, self._id)
+        self._disarm()
+        self._running, self._plain = True, False
         self._api.start(self._id)
+
+    def _disarm(self) -> None:
+        """Have nothing where the engine would hang on it. Where nothing runs, what was seen once stays as it is."""
+        if self._running or not self._plain:
+            disarm(self._api, self._id)
+            self._plain = not self._running
 
     def _watched(self) -> DiskWatch:
         return DiskWatch(lambda: written(self._api, self._id), self._kill, self._spec.limits.disk_bytes)
@@ -354,9 +367,11 @@ class DockerContainer:
             # 409, or 500 from older engines: not running. Everything else shows in the wait.
             if not self._ended():
                 raise SandboxError(f"cannot kill container {self._id[:12]}: {error.explanation}") from error
+            self._running = False
             return False
         if not _wait(self._ended, time.monotonic() + _KILL_S):
             raise SandboxError(f"container {self._id[:12]} still runs {_KILL_S:.0f} s after it was killed")
+        self._running = False
         return True
 
     def _ready(self) -> int | None:

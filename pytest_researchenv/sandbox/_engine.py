@@ -17,6 +17,7 @@ from docker.types import Mount as EngineMount
 
 from pytest_researchenv._cache import PATIENCE_S, cache_folder, locked
 from pytest_researchenv.errors import ImageError
+from pytest_researchenv.sandbox._stat import look
 from pytest_researchenv.sandbox.labels import Owner
 from pytest_researchenv.sandbox.protocol import Mount
 
@@ -134,8 +135,11 @@ def _complete(client: docker.DockerClient, mount: Mount, *, owner: Owner, image:
         helper(client, owner=owner, image=image, mounts=[target]) as container,
         engine_errors(f"checking the volume {mount.volume}"),
     ):
+        marker = f"{mount.target}/{MARKER}"
+        if look(client.api, str(container.id), marker).mode:
+            return True
         try:
-            stream, _ = container.get_archive(f"{mount.target}/{MARKER}")
+            stream, _ = container.get_archive(marker)
         except NotFound:
             return False
         for _ in stream:

@@ -241,7 +241,7 @@ class FileStat:
     """What is at a path of a container.
 
     Attributes:
-        mode: permission bits.
+        mode: permission bits, with those for set-user-id, set-group-id and sticky.
         size: of a file, in bytes.
         changed: when it was changed, in nanoseconds since 1970, by the clock of the engine's host.
         link: where it leads, as a link, which the engine may have resolved to an absolute path; empty for everything

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import final
 
@@ -27,7 +28,7 @@ from pytest_researchenv.redaction import Redactor
 from pytest_researchenv.runs.folders import RESULT
 from pytest_researchenv.sandbox.protocol import Limits
 from pytest_researchenv.settings import Settings
-from pytest_researchenv.source import identity
+from pytest_researchenv.source import fetch, identity
 from pytest_researchenv.store import Attempt
 from pytest_researchenv.verifying.comparing import difference
 
@@ -164,7 +165,7 @@ class Rejudging:
             raise _UnverifiableError(_changed(repository, stored))
 
     def _require_same_source(self, repository: Repository, environment: Environment) -> None:
-        then, now = environment.inputs.get("source"), identity(repository, cache=self._cache)
+        then, now = environment.inputs.get("source"), identity(repository, tree=partial(fetch, cache=self._cache))
         if then is not None and then != now:
             raise _UnverifiableError(f"the pinned tree is another one: {then} then, {now} now")
 

@@ -31,6 +31,9 @@ class Archive:
         self._files = {info.name: content for info, content in members}
         self._names = {info.name: info.linkname or info.name for info, _ in members}
 
+    def stat(self, path: str) -> None:
+        """It cannot tell."""
+
     @contextmanager
     def get(self, path: str) -> Iterator[IO[bytes] | None]:
         """The archive of a folder, or of a file as if it had no other name."""

@@ -9,7 +9,7 @@ import hashlib
 import io
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import IO
+from typing import IO, NoReturn
 
 import pytest
 
@@ -54,6 +54,9 @@ def opened(
     made = changes or (lambda: [Change(kind, path) for path, kind in after.compared(before).items()])
 
     class Failing(FakeContainer):
+        def stat(self, path: str) -> None:
+            """It cannot tell."""
+
         @contextmanager
         def get(self, path: str) -> Iterator[IO[bytes] | None]:
             if failing(path):
@@ -189,6 +192,21 @@ def test_trees_that_were_read_are_remembered() -> None:
         list(snapshot.tree("/over", lambda path: path.endswith("/file")))
 
         assert len(asked) <= before + 6
+
+
+def test_a_folder_is_told_without_an_archive_of_it() -> None:
+    """The engine would begin to pack all that is in it."""
+
+    class Unread(FakeContainer):
+        def get(self, path: str) -> NoReturn:
+            pytest.fail(f"an archive of {path} was asked for")
+
+    sandbox = FakeSandbox()
+    with sandbox.opened(ContainerSpec(sandbox.add_image("a", {**BASE, **NODES}), argv=("/bin/true",))) as container:
+        container.__class__ = Unread
+        snapshot = ImageSnapshot(lambda: container, lambda: container, list)
+
+        assert snapshot.resolved("/data/deep/er") == "/data/deep/er"
 
 
 # --- what an agent changed --------------------------------------------------------------------------------

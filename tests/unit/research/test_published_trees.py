@@ -179,9 +179,9 @@ def test_what_stays_in_a_published_tree_is_looked_at(task: Task, tmp_path: Path)
         fetch(place, cache=tmp_path / "cache")
 
 
-def test_the_record_of_a_tree_tells_no_secret(task: Task, tmp_path: Path) -> None:
+def test_the_record_of_a_tree_tells_no_secret(task: Task) -> None:
     """What is written into records and messages as the source names neither the method nor what was taken out."""
-    shown = identity(workplace_of(task), cache=tmp_path)
+    shown = identity(workplace_of(task), tree=lambda place: pytest.fail(f"{place.name} was fetched"))
     assert task.withheld.method not in shown
     assert "grading" not in shown
     assert task.source.commit in shown
