@@ -89,7 +89,7 @@ def test_workers_in_allocations_do_what_others_do(slurm: Cluster, folder: Path) 
         name: {
             found
             for log in (folder / "researchenv-results").rglob(f"{name}/*/C?-001.log")
-            for found in re.findall(r"CUDA_VISIBLE_DEVICES=(\S+)", log.read_text())
+            for found in re.findall(r"CUDA_VISIBLE_DEVICES=(\S+)", log.read_text(errors="replace"))
         }
         for name in NAMES
     }
