@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 from dataclasses import dataclass
 from datetime import datetime
@@ -41,7 +42,8 @@ def look(api: APIClient, container: str, path: str) -> Stat:
     """Look at a path."""
     # Not by get_archive: packing looks up owners in the container's accounts, and hangs on a FIFO there (tried).
     url = f"{api.base_url}/v{api.api_version}/containers/{container}/archive"  # docker-py has no call for it.
-    answer = api.head(url, params={"path": path}, timeout=_LOOK_S)
+    # As bytes: what is no UTF-8 cannot be sent as text.
+    answer = api.head(url, params={"path": os.fsencode(path)}, timeout=_LOOK_S)
     if not answer.ok:
         return Stat()
     status = json.loads(base64.b64decode(answer.headers["X-Docker-Container-Path-Stat"]))

@@ -174,6 +174,17 @@ def test_paths_are_looked_at_without_being_read(container: Container) -> None:
     assert container.stat("/data/a") != file
 
 
+def test_a_path_that_is_no_text_is_looked_at(container: Container) -> None:
+    """Names of files are bytes, and agents choose them."""
+    container.put("/", pack("data/", "data/\udcfe/", ("data/\udcfe/a", b"four")))
+
+    found = container.stat("/data/\udcfe/a")
+
+    assert found
+    assert found.size == 4
+    assert container.stat("/data/\udcfe/b") is None
+
+
 def test_putting_below_a_missing_folder_is_an_error(container: Container) -> None:
     """`put` does not guess where files should go."""
     with pytest.raises(SandboxError, match="/nosuch"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import subprocess
 import sys
@@ -22,14 +23,18 @@ from tests.integration.workplace import FIXTURES, Ran, Workplace
 #: No verification of a whole quickstart takes longer, in seconds.
 _LIMIT_S = 7200
 
-_ATTEMPT = "default/noop/tiny/needy/attempt-001"
+#: No other test's, whose containers may be there at the same time.
+_RUN = f"verified-{secrets.token_hex(4)}"
+_ATTEMPT = f"{_RUN}/noop/tiny/needy/attempt-001"
 
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory, docker_client: DockerClient) -> Iterator[Ran]:
     """A finished run of the tiny suite by both script agents; what it froze is removed in the end."""
     place = Workplace(tmp_path_factory.mktemp("verified"), docker_client)
-    yield place.run("--researchenv-agent=oracle", "--researchenv-agent=noop", "-k", "needy")
+    yield place.run(
+        f"--researchenv-run={_RUN}", "--researchenv-agent=oracle", "--researchenv-agent=noop", "-k", "needy"
+    )
     place.clean()
 
 
@@ -45,7 +50,7 @@ def verify(ran: Ran, results: Path) -> Callable[..., tuple[int, dict[str, Any]]]
     suite = ran.folder / "fixtures/suites/tiny"
 
     def run(*arguments: str) -> tuple[int, dict[str, Any]]:
-        return _verified(results, "--suite", str(suite), *arguments)
+        return _verified(results, _RUN, "--suite", str(suite), *arguments)
 
     return run
 
@@ -126,7 +131,7 @@ def test_an_image_of_somebody_else_is_told(verify: Callable[..., tuple[int, dict
     code, said = verify("--agent", "noop", "--no-rejudge")
 
     assert code == 1
-    assert any("the frozen image is that of default/oracle" in text for text in said["attempts"][0]["altered"])
+    assert any(f"the frozen image is that of {_RUN}/oracle" in text for text in said["attempts"][0]["altered"])
     assert any("another self-report" in text for text in said["attempts"][0]["altered"])
 
 
