@@ -52,6 +52,7 @@ def _size_of(client: DockerClient, image: str) -> int:
     return int(client.images.get(image).attrs["Size"])
 
 
+@pytest.mark.slow  # The sessions of docs/sharing.md do it, too.
 def test_a_run_with_its_images_is_judged_again_elsewhere(ran: Ran, tmp_path: Path, docker_client: DockerClient) -> None:
     """Layers that images share are in the archive once, and all verdicts come out again from what was loaded."""
     whole = sum(_size_of(docker_client, str(ran.environment(attempt)["image"])) for attempt in _ATTEMPTS)

@@ -132,6 +132,7 @@ def test_a_missing_package_fails_c0_alone(judge: Judge) -> None:
     assert results[Tier.C0].reason.endswith("imports missing: pytest")
 
 
+@pytest.mark.slow
 def test_an_import_time_crash_fails_every_tier_that_runs_something(judge: Judge) -> None:
     """With the exception as the decisive line, behind a launcher, too."""
     results = judge(f"echo 'raise RuntimeError(\"half installed\")' >> {SITE}/torch/__init__.py", tiers=EVERY)
@@ -156,6 +157,7 @@ END
 """
 
 
+@pytest.mark.slow
 def test_forged_bytecode_is_run_by_no_probe(judge: Judge) -> None:
     """Nor by the ranks that a launcher starts."""
     results = judge(FORGE, tiers=EVERY)
@@ -163,6 +165,7 @@ def test_forged_bytecode_is_run_by_no_probe(judge: Judge) -> None:
     assert _failed(results) == set(), results
 
 
+@pytest.mark.slow
 def test_an_extension_of_another_torch_fails_every_tier_that_runs_something(judge: Judge) -> None:
     """With the loader's own words as the decisive line, also of the ranks behind a launcher."""
     code = "extern int of_another_torch(void); int use(void) { return of_another_torch(); }"
@@ -190,6 +193,7 @@ def test_a_broken_interconnect_fails_c4_alone(judge: Judge) -> None:
     assert "ib7" in results[Tier.C4].decisive
 
 
+@pytest.mark.slow
 def test_ranks_that_never_meet_fail_c4_alone(judge: Judge) -> None:
     """One trains as before; each of two trains alone, and ends with code 0: the reason says what was seen."""
     alone = 'import os; os.environ.update(RANK="0", WORLD_SIZE="1")'
