@@ -9,7 +9,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -80,7 +80,9 @@ def _kill(workplace: Workplace, process: subprocess.Popen[bytes], whom: str) -> 
         return
     victim = int((workplace.folder / "done.log").read_text().split()[-1])
     assert victim != process.pid
-    os.kill(victim, signal.SIGKILL)
+    # At the very end it may be gone while the controller still is at work.
+    with suppress(ProcessLookupError):
+        os.kill(victim, signal.SIGKILL)
 
 
 def _records(workplace: Workplace, run: str) -> dict[str, str]:
