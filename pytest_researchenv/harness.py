@@ -41,7 +41,9 @@ from pytest_researchenv.model import (
     TierResult,
     Verdict,
 )
+from pytest_researchenv.probes.interpreter import Broken
 from pytest_researchenv.probes.protocol import Probe, ProbeTask
+from pytest_researchenv.probes.world import Interpreter
 from pytest_researchenv.progress import Teller
 from pytest_researchenv.provenance import digest_of
 from pytest_researchenv.research.data import folders_of
@@ -112,6 +114,7 @@ class Harness:
         self._stored = stored
         self._checks = all_checks(settings.cache) if checks is None else checks
         self._say = say or Teller()
+        self._interpreters: dict[tuple[str, str], Interpreter | Broken] = {}
         self.environments = Environments(
             settings, engine=lambda: self._engine, agents=agents, say=self._say, start=start
         )
@@ -335,6 +338,7 @@ class Harness:
             settings=self._probe_settings(),
             hardware=self._engine.hardware,
             records=attempt.folder,
+            interpreters=self._interpreters,
             result_of=lambda other: (
                 self.judge(environment.key.agent, repository, other, trial=attempt.start.trial).result
             ),

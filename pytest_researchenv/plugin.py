@@ -17,9 +17,11 @@ from pytest_researchenv.declarations import add_options, are_given
 from pytest_researchenv.xdist import SESSION, XdistHooks, note_distribution, session_of_worker
 
 
+__all__ = ["FIXTURES"]
+
 _WIRING = "researchenv-wiring"
 #: Fixtures that a test outside of any suite may ask for: it is told what it lacks.
-_FIXTURES = {
+FIXTURES = {
     *("c0", "c1", "c2", "c3", "c4", "c5", "integrity", "improvement", "tier_result"),
     *("researchenv_case", "researchenv_research_case", "researchenv_harness"),
 }
@@ -67,13 +69,14 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Have fixtures ready for a test that asks for them without being a suite's: they say what is wrong."""
-    if not _FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
+    if not FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
         _wire(item.config)
 
 
 def _wire(config: pytest.Config) -> None:
     if config.pluginmanager.hasplugin(_WIRING):
         return
-    from pytest_researchenv import wiring  # noqa: PLC0415 - with it come a hundred modules, ours and others'.
+    from pytest_researchenv import fixtures, wiring  # noqa: PLC0415 - with them come a hundred modules.
 
+    config.pluginmanager.register(fixtures, "researchenv-fixtures")
     config.pluginmanager.register(wiring, _WIRING)

@@ -1,4 +1,4 @@
-"""What pytest does in a session with a suite: cases, fixtures, plan and summary.
+"""What pytest does in a session with a suite: cases, plan and summary.
 
 `plugin` registers it once something of ours is asked for.
 """
@@ -26,23 +26,7 @@ from pytest_researchenv.cases import (
 from pytest_researchenv.contexts import engines_option
 from pytest_researchenv.detached.telling import StillAtWork
 from pytest_researchenv.errors import ConfigurationError, InfrastructureError, ResearchEnvError, SuiteError
-from pytest_researchenv.fixtures import (
-    HARNESS,
-    JUDGED,
-    c0,
-    c1,
-    c2,
-    c3,
-    c4,
-    c5,
-    harness_of,
-    improvement,
-    integrity,
-    researchenv_case,
-    researchenv_harness,
-    researchenv_research_case,
-    tier_result,
-)
+from pytest_researchenv.fixtures import HARNESS, JUDGED, harness_of
 from pytest_researchenv.live import PLUGIN, Progress
 from pytest_researchenv.model import Cause, Eviction, Examination, Repository, Tier, Verdict
 from pytest_researchenv.report.properties import OURS
@@ -56,21 +40,6 @@ if TYPE_CHECKING:
     from pytest_researchenv.disk.evicting import Evicting
     from pytest_researchenv.environments import Environments
     from pytest_researchenv.redaction import Redactor
-
-__all__ = [
-    "c0",
-    "c1",
-    "c2",
-    "c3",
-    "c4",
-    "c5",
-    "improvement",
-    "integrity",
-    "researchenv_case",
-    "researchenv_harness",
-    "researchenv_research_case",
-    "tier_result",
-]
 
 #: Folder of a suite whose files are wrong → what is wrong with them.
 _BROKEN = pytest.StashKey[dict[str, str]]()

@@ -11,8 +11,8 @@ from typing import Annotated, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pytest_researchenv.errors import SandboxError
-from pytest_researchenv.probes.interpreter import Broken, find_interpreter
-from pytest_researchenv.probes.launch import attempt_labels, attempted, restored
+from pytest_researchenv.probes.interpreter import Broken
+from pytest_researchenv.probes.launch import attempt_labels, attempted, restored, seen_interpreter
 from pytest_researchenv.probes.lookup import printable
 from pytest_researchenv.probes.observed import Observed, Torch, Unusable
 from pytest_researchenv.probes.protocol import ProbeTask
@@ -110,7 +110,7 @@ def _wrong_kind(task: ProbeTask, python: str) -> str:
 
 
 def _run(task: ProbeTask, python: str, nonces: _Nonces) -> Completed | Broken:
-    interpreter = find_interpreter(task.sandbox, task.environment.image, python, labels=attempt_labels(task))
+    interpreter = seen_interpreter(task, python)
     if isinstance(interpreter, Broken):
         return interpreter
     # Its name tells neither nonce.

@@ -24,8 +24,8 @@ from pytest_researchenv.probes.alignment import (
     without_answer,
 )
 from pytest_researchenv.probes.evidence import decisive_line
-from pytest_researchenv.probes.interpreter import Broken, find_interpreter
-from pytest_researchenv.probes.launch import attempt_labels, attempted, restored
+from pytest_researchenv.probes.interpreter import Broken
+from pytest_researchenv.probes.launch import attempt_labels, attempted, restored, seen_interpreter
 from pytest_researchenv.probes.protocol import ProbeTask
 from pytest_researchenv.probes.reported import Unreported, reported_python
 from pytest_researchenv.probes.world import Interpreter, probe_environment
@@ -137,9 +137,7 @@ def _not_applicable(task: ProbeTask) -> str:
 
 def _looked(task: ProbeTask, python: str) -> list[_Seen] | Broken:
     """Ask every declared framework."""
-    interpreter = attempted(
-        task, lambda: find_interpreter(task.sandbox, task.environment.image, python, labels=attempt_labels(task))
-    )
+    interpreter = attempted(task, lambda: seen_interpreter(task, python))
     if isinstance(interpreter, Broken):
         return interpreter
     seen: list[_Seen] = []

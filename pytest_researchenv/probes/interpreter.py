@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tarfile
-import weakref
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -37,9 +36,6 @@ _REFUSED = re.compile(
     r"|VK_(?:ADD|ICD|LAYER).*|__(?:EGL|GLX)_.*|.*_PTXAS_PATH"
 )
 
-#: Engine → image and path → what was found there.
-_FOUND: MutableMapping[Sandbox, dict[tuple[str, str], Interpreter | Broken]] = weakref.WeakKeyDictionary()
-
 
 @dataclass(frozen=True, slots=True)
 class Broken:
@@ -55,18 +51,8 @@ class Broken:
 def find_interpreter(
     sandbox: Sandbox, image: str, python: str, *, labels: Mapping[str, str] | None = None
 ) -> Interpreter | Broken:
-    """Look for a reported interpreter in an image from outside, without running anything.
-
-    What was found is remembered: every tier asks, and an image stays as it is.
-    """
-    known = _FOUND.setdefault(sandbox, {})
-    if (image, python) not in known:
-        known[image, python] = _found(sandbox, image, python, labels or {})
-    return known[image, python]
-
-
-def _found(sandbox: Sandbox, image: str, python: str, labels: Mapping[str, str]) -> Interpreter | Broken:
-    with sandbox.opened(ContainerSpec(image=image, argv=("/bin/sh", "-c", ":"), labels=labels)) as container:
+    """Look for a reported interpreter in an image from outside, without running anything."""
+    with sandbox.opened(ContainerSpec(image=image, argv=("/bin/sh", "-c", ":"), labels=labels or {})) as container:
         if not _exists(container, python):
             return Broken(f"the reported interpreter {python} does not exist")
         # Where Python itself looks for it, one folder above the executable's.

@@ -50,6 +50,7 @@ __all__ = [
     "filled",
     "launch",
     "restored",
+    "seen_interpreter",
 ]
 
 #: Folder of everything that probes bring along; each launch has a folder of its own in it.
@@ -170,9 +171,7 @@ def launch(
     Raises:
         InfrastructureError: the engine fails on the base image, too, or the driver does not tell who uses the devices.
     """
-    interpreter = attempted(
-        task, lambda: find_interpreter(task.sandbox, task.environment.image, python, labels=attempt_labels(task))
-    )
+    interpreter = attempted(task, lambda: seen_interpreter(task, python))
     if isinstance(interpreter, Broken):
         return interpreter
     places = _Places(task.environment.workdir)
@@ -292,6 +291,14 @@ def _memory(setting: Setting, use: DeviceUse | None) -> DeviceMemory | None:
 def attempt_labels(task: ProbeTask) -> dict[str, str]:
     """Labels of every container that a probe makes: which attempt it is for."""
     return {"researchenv.attempt": str(task.environment.key)}
+
+
+def seen_interpreter(task: ProbeTask, python: str) -> Interpreter | Broken:
+    """Look for an interpreter in the snapshot, as `find_interpreter` does, unless that was seen before."""
+    key = task.environment.image, python
+    if key not in task.interpreters:
+        task.interpreters[key] = find_interpreter(task.sandbox, *key, labels=attempt_labels(task))
+    return task.interpreters[key]
 
 
 def attempted(task: ProbeTask, call: Callable[[], _T], *, control: Callable[[], object] | None = None) -> _T | Broken:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
 from pytest_researchenv.hardware import CPU_ONLY, Hardware
 from pytest_researchenv.model import Audit, Environment, Repository, Tier, TierResult
+from pytest_researchenv.probes.interpreter import Broken
+from pytest_researchenv.probes.world import Interpreter
 from pytest_researchenv.sandbox.protocol import Mount, Sandbox
 
 
@@ -65,6 +67,7 @@ class ProbeTask:
         result_of: gives the result of another tier of the same environment, probing it when there is none.
         audit: what the integrity audit found; None while it is under way, and where nobody asked for one.
         records: the attempt's folder: what the agent printed and asked for; None where there is none.
+        interpreters: image and path → what was seen there; every tier asks, and an image stays as it is.
     """
 
     environment: Environment
@@ -80,6 +83,7 @@ class ProbeTask:
     result_of: Callable[[Tier], TierResult] | None = None
     audit: Audit | None = None
     records: Path | None = None
+    interpreters: MutableMapping[tuple[str, str], Interpreter | Broken] = field(default_factory=dict)
 
     @contextmanager
     def leased(self, devices: int) -> Iterator[ProbeTask]:

@@ -26,8 +26,8 @@ from packaging.requirements import InvalidRequirement, Requirement
 from pytest_researchenv.engine import Engine
 from pytest_researchenv.errors import SandboxError, SuiteError
 from pytest_researchenv.model import Audit, Cause, Sign
-from pytest_researchenv.probes.interpreter import Broken, find_interpreter
-from pytest_researchenv.probes.launch import attempt_labels, attempted, blanked, files_tar
+from pytest_researchenv.probes.interpreter import Broken
+from pytest_researchenv.probes.launch import attempt_labels, attempted, blanked, files_tar, seen_interpreter
 from pytest_researchenv.probes.protocol import ProbeTask
 from pytest_researchenv.probes.reported import Unreported, reported_python
 from pytest_researchenv.probes.world import SYSTEM_PATH, Interpreter
@@ -146,8 +146,7 @@ def _interpreter(probe: ProbeTask) -> str | Evaluated:
         return found("self-report", python.reason, _REPORTS[python.cause])
     if forged := _forged(probe.audit):
         return Evaluated(findings=forged)
-    labels = attempt_labels(probe)
-    looked = attempted(probe, lambda: find_interpreter(probe.sandbox, probe.environment.image, python, labels=labels))
+    looked = attempted(probe, lambda: seen_interpreter(probe, python))
     if isinstance(looked, Broken):
         return found("environment", looked.reason, ResearchCause.BROKEN_ENVIRONMENT)
     return python
@@ -174,10 +173,7 @@ def interpreter_of(probe: ProbeTask) -> Interpreter | Evaluated:
     python = reported_python(probe.environment)
     if isinstance(python, Unreported):
         return found("self-report", python.reason, _REPORTS[python.cause])
-    looked = attempted(
-        probe,
-        lambda: find_interpreter(probe.sandbox, probe.environment.image, python, labels=attempt_labels(probe)),
-    )
+    looked = attempted(probe, lambda: seen_interpreter(probe, python))
     return (
         found("environment", looked.reason, ResearchCause.BROKEN_ENVIRONMENT) if isinstance(looked, Broken) else looked
     )

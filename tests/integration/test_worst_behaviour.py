@@ -43,7 +43,7 @@ SMALL = Limits(memory_bytes=256 * MB, pids=64, shm_bytes=16 * MB, disk_bytes=200
 FLOOD = "import sys\nfor _ in range({}): sys.stdout.write(('x' * 99 + '\\n') * 10486)"
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
+@dataclass(frozen=True, slots=True)
 class Limited:
     """A sandbox that makes every container with the same limits."""
 

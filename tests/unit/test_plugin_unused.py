@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from pytest_researchenv import fixtures
+from pytest_researchenv.plugin import FIXTURES
+
 
 SUITES = Path(__file__).parents[2] / "suites"
 
@@ -116,6 +119,11 @@ def test_a_test_outside_of_suites_is_told_what_it_lacks(pytester: pytest.Pyteste
 
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*asks for researchenv_case, but its folder holds no suite.toml*"])
+
+
+def test_all_fixtures_are_known_before_they_are_loaded() -> None:
+    """So that a test that asks for one is noticed."""
+    assert {name for name in fixtures.__all__ if name.islower()} - {"harness_of"} == FIXTURES
 
 
 def test_the_package_has_only_what_it_names() -> None:
