@@ -18,9 +18,11 @@ from pytest_researchenv.model import (
     TierResult,
     Verdict,
 )
-from pytest_researchenv.probes.launch import restored
+from pytest_researchenv.probes.interpreter import Broken
+from pytest_researchenv.probes.launch import restored, seen_interpreter
 from pytest_researchenv.probes.protocol import ProbeTask, Tree
-from pytest_researchenv.sandbox.fake import FakeSandbox
+from pytest_researchenv.probes.world import Interpreter
+from pytest_researchenv.sandbox.fake import FakeContainer, FakeSandbox
 from pytest_researchenv.sandbox.protocol import ContainerSpec, Mount
 
 
@@ -95,3 +97,24 @@ def test_another_image_is_left_as_it_is(task: ProbeTask) -> None:
     other = replace(task, environment=replace(task.environment, image=task.environment.base_image))
 
     assert _files(other) == {HOOK: None, ODD: None, "/etc/kept": None}
+
+
+def test_an_interpreter_is_looked_for_once(task: ProbeTask, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many tiers ask for it; one of another image, or at another path, is another."""
+    asked: list[str] = []
+    create = FakeSandbox.create
+
+    def counted(sandbox: FakeSandbox, spec: ContainerSpec) -> FakeContainer:
+        asked.append(spec.image)
+        return create(sandbox, spec)
+
+    monkeypatch.setattr(FakeSandbox, "create", counted)
+    base = replace(task, environment=replace(task.environment, image=task.environment.base_image))
+
+    first = seen_interpreter(task, "/etc/kept")
+
+    assert isinstance(first, Interpreter)
+    assert seen_interpreter(replace(task), "/etc/kept") == first
+    assert len(asked) == 1
+    assert isinstance(seen_interpreter(base, "/etc/kept"), Broken)
+    assert isinstance(seen_interpreter(task, "/etc/other"), Broken)
