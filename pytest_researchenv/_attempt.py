@@ -11,6 +11,7 @@ from typing import TypeVar, final
 
 from pydantic import TypeAdapter, ValidationError
 
+from pytest_researchenv._adapters import AUDITS, ENVIRONMENTS, EVICTIONS, INSPECTIONS, RESEARCH_RESULTS, RESULTS, STARTS
 from pytest_researchenv._cleaning import clean_audit, clean_environment, clean_research, clean_result
 from pytest_researchenv._wholefiles import load_record, lock_file, read_whole, require_record, write_whole
 from pytest_researchenv.errors import ConfigurationError, StoreError
@@ -37,13 +38,6 @@ from pytest_researchenv.sandbox.protocol import Change
 __all__ = ["Attempt", "load_environment", "nothing_secret", "record_start", "research_stem"]
 
 _T = TypeVar("_T")
-_START = TypeAdapter(AttemptStart)
-_ENVIRONMENT = TypeAdapter(Environment)
-_EVICTION = TypeAdapter(Eviction)
-_RESULT = TypeAdapter(TierResult)
-_AUDIT = TypeAdapter(Audit)
-_RESEARCH = TypeAdapter(ResearchResult)
-_INSPECTION = TypeAdapter(Inspection)
 _START_FILE = "attempt.json"
 _CHANGES = "changes.jsonl.gz"
 _ENVIRONMENT_FILE = "environment.json"
@@ -84,7 +78,7 @@ class Attempt:
     def start(self) -> AttemptStart:
         """What was known when it began; of no session where the record is damaged."""
         try:
-            return _START.validate_json((self.folder / _START_FILE).read_bytes())
+            return STARTS.validate_json((self.folder / _START_FILE).read_bytes())
         except (OSError, ValidationError):
             return AttemptStart("")
 
@@ -100,7 +94,7 @@ class Attempt:
 
     def environment(self) -> Environment | None:
         """The environment it left behind, or None when it is not finished or ended in an error."""
-        return load_record(self.folder / _ENVIRONMENT_FILE, _ENVIRONMENT)
+        return load_record(self.folder / _ENVIRONMENT_FILE, ENVIRONMENTS)
 
     @property
     def evicted(self) -> bool:
@@ -109,11 +103,11 @@ class Attempt:
 
     def eviction(self) -> Eviction | None:
         """How its frozen image was removed on purpose; None where it was not."""
-        return load_record(self.folder / _EVICTION_FILE, _EVICTION)
+        return load_record(self.folder / _EVICTION_FILE, EVICTIONS)
 
     def save_eviction(self, eviction: Eviction) -> None:
         """Record that its frozen image is about to be removed."""
-        write_whole(self.folder / _EVICTION_FILE, _EVICTION.dump_json(eviction, indent=2))
+        write_whole(self.folder / _EVICTION_FILE, EVICTIONS.dump_json(eviction, indent=2))
 
     def forget_eviction(self) -> None:
         """Take the record back: the image could not be removed, or is there again."""
@@ -131,8 +125,8 @@ class Attempt:
         """Record the finished environment, with digests of all that was recorded before; returns it as recorded."""
         kept = clean_environment(environment, self._clean)
         kept = replace(kept, records=records_in(self.folder, but=_ENVIRONMENT_FILE))
-        kept = replace(kept, seal=_seal(_ENVIRONMENT, kept))
-        write_whole(self.folder / _ENVIRONMENT_FILE, _ENVIRONMENT.dump_json(kept, indent=2))
+        kept = replace(kept, seal=_seal(ENVIRONMENTS, kept))
+        write_whole(self.folder / _ENVIRONMENT_FILE, ENVIRONMENTS.dump_json(kept, indent=2))
         self._pack()
         return kept
 
@@ -182,12 +176,12 @@ class Attempt:
 
     def results(self, tier: Tier) -> list[TierResult]:
         """Every result of a tier, oldest first."""
-        return [require_record(path, _RESULT) for path in sorted(self.folder.glob(f"{tier}-[0-9]*.json"), key=_number)]
+        return [require_record(path, RESULTS) for path in sorted(self.folder.glob(f"{tier}-[0-9]*.json"), key=_number)]
 
     def audits(self) -> list[Audit]:
         """Every integrity audit, oldest first."""
         paths = sorted(self.folder.glob(f"{Examination.INTEGRITY}-[0-9]*.json"), key=_number)
-        return [require_record(path, _AUDIT) for path in paths]
+        return [require_record(path, AUDITS) for path in paths]
 
     def judged(self, subject: Tier | Examination) -> list[TierResult]:
         """Every result of a tier or of the audit, oldest first."""
@@ -196,7 +190,7 @@ class Attempt:
     def research(self, subtask: str) -> list[ResearchResult]:
         """Every result of a sub-task, oldest first."""
         paths = sorted(self.folder.glob(f"{research_stem(subtask)}-[0-9]*.json"), key=_number)
-        return [require_record(path, _RESEARCH) for path in paths]
+        return [require_record(path, RESEARCH_RESULTS) for path in paths]
 
     def next_log(self, subject: str) -> Path:
         """Where the log of the next look at a tier, the audit, or `research_stem` of a sub-task, goes.
@@ -209,32 +203,32 @@ class Attempt:
     def save_result(self, log: Path, result: TierResult) -> TierResult:
         """Record a result beside its log; returns it as recorded: bytes of names that are no UTF-8 are escaped."""
         kept = clean_result(result, self._clean)
-        kept = replace(kept, seal=_seal(_RESULT, kept))
-        write_whole(log.with_suffix(".json"), _RESULT.dump_json(kept, indent=2))
+        kept = replace(kept, seal=_seal(RESULTS, kept))
+        write_whole(log.with_suffix(".json"), RESULTS.dump_json(kept, indent=2))
         return kept
 
     def save_research(self, log: Path, result: ResearchResult) -> ResearchResult:
         """Record what a sub-task came to beside its log; returns it as recorded."""
         kept = clean_research(result, self._clean)
-        kept = replace(kept, seal=_seal(_RESEARCH, kept))
-        write_whole(log.with_suffix(".json"), _RESEARCH.dump_json(kept, indent=2))
+        kept = replace(kept, seal=_seal(RESEARCH_RESULTS, kept))
+        write_whole(log.with_suffix(".json"), RESEARCH_RESULTS.dump_json(kept, indent=2))
         return kept
 
     def save_inspection(self, log: Path, inspection: Inspection) -> None:
         """Record what a model said of a sub-task's results, beside what it came to."""
         name = log.with_suffix(".json").name.replace("research-", "inspection-", 1)
-        self._write(name, self._clean(_INSPECTION.dump_json(inspection, indent=2).decode()).encode())
+        self._write(name, self._clean(INSPECTIONS.dump_json(inspection, indent=2).decode()).encode())
 
     def inspection(self, log: str) -> Inspection | None:
         """What a model said of the results with this log; None where none was asked."""
         name = Path(log).with_suffix(".json").name.replace("research-", "inspection-", 1)
-        return load_record(self.folder / name, _INSPECTION)
+        return load_record(self.folder / name, INSPECTIONS)
 
     def save_audit(self, log: Path, audit: Audit) -> Audit:
         """Record an audit beside its log; returns it as recorded."""
         kept = clean_audit(audit, self._clean)
-        kept = replace(kept, result=replace(kept.result, seal=_seal(_AUDIT, kept)))
-        write_whole(log.with_suffix(".json"), _AUDIT.dump_json(kept, indent=2))
+        kept = replace(kept, result=replace(kept.result, seal=_seal(AUDITS, kept)))
+        write_whole(log.with_suffix(".json"), AUDITS.dump_json(kept, indent=2))
         return kept
 
     @contextmanager
@@ -258,7 +252,7 @@ class Attempt:
 
 def record_start(folder: Path, start: AttemptStart) -> None:
     """Record in an attempt's folder what is known when it begins."""
-    write_whole(folder / _START_FILE, _START.dump_json(start))
+    write_whole(folder / _START_FILE, STARTS.dump_json(start))
 
 
 def load_environment(folder: Path) -> Environment:
@@ -267,7 +261,7 @@ def load_environment(folder: Path) -> Environment:
     Raises:
         ConfigurationError: there is none.
     """
-    environment = load_record(folder / _ENVIRONMENT_FILE, _ENVIRONMENT)
+    environment = load_record(folder / _ENVIRONMENT_FILE, ENVIRONMENTS)
     if environment is None:
         raise ConfigurationError(
             f"{folder} holds no {_ENVIRONMENT_FILE}; give an attempt's folder: "

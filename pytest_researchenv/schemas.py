@@ -10,14 +10,13 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from pytest_researchenv._adapters import AUDITS, ENVIRONMENTS, EVICTIONS, INSPECTIONS, RESEARCH_RESULTS, RESULTS, STARTS
 from pytest_researchenv._json import add_json, print_json
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.manifest import Manifest
-from pytest_researchenv.model import AttemptStart, Audit, Environment, Eviction, SelfReport, TierResult
+from pytest_researchenv.model import SelfReport
 from pytest_researchenv.recording.activity import ActivityLine
 from pytest_researchenv.recording.journal import Line
-from pytest_researchenv.research.inspection import Inspection
-from pytest_researchenv.research.result import ResearchResult
 from pytest_researchenv.runs.origins import Origin
 from pytest_researchenv.sharing.contents import Contents
 
@@ -27,17 +26,17 @@ __all__ = ["SCHEMAS", "add_command", "schema_of"]
 #: Name of a schema → what it describes, and where such records are.
 SCHEMAS: Mapping[str, tuple[TypeAdapter[Any], str]] = {
     "activity": (TypeAdapter(ActivityLine), "one line of activity-*.jsonl"),
-    "attempt": (TypeAdapter(AttemptStart), "attempt-001/attempt.json"),
-    "audit": (TypeAdapter(Audit), "attempt-001/integrity-001.json"),
-    "environment": (TypeAdapter(Environment), "attempt-001/environment.json"),
-    "evicted": (TypeAdapter(Eviction), "attempt-001/evicted.json"),
+    "attempt": (STARTS, "attempt-001/attempt.json"),
+    "audit": (AUDITS, "attempt-001/integrity-001.json"),
+    "environment": (ENVIRONMENTS, "attempt-001/environment.json"),
+    "evicted": (EVICTIONS, "attempt-001/evicted.json"),
     "export": (TypeAdapter(Contents), "researchenv-export.json of an export"),
     "imported": (TypeAdapter(Origin), "attempt-001/imported.json"),
     "journal": (TypeAdapter(Line), "one line of journal-*.jsonl"),
     "manifest": (TypeAdapter(Manifest), "manifest-*.json"),
-    "inspection": (TypeAdapter(Inspection), "attempt-001/inspection-SUBTASK-001.json"),
-    "research": (TypeAdapter(ResearchResult), "attempt-001/research-SUBTASK-001.json"),
-    "result": (TypeAdapter(TierResult), "attempt-001/C0-001.json to C5-001.json"),
+    "inspection": (INSPECTIONS, "attempt-001/inspection-SUBTASK-001.json"),
+    "research": (RESEARCH_RESULTS, "attempt-001/research-SUBTASK-001.json"),
+    "result": (RESULTS, "attempt-001/C0-001.json to C5-001.json"),
     "self-report": (TypeAdapter(SelfReport), "attempt-001/report.json"),
 }
 

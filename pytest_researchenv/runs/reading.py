@@ -14,11 +14,12 @@ from typing import TypeVar, final
 
 from pydantic import TypeAdapter, ValidationError
 
+from pytest_researchenv._adapters import AUDITS, ENVIRONMENTS, INSPECTIONS, RESEARCH_RESULTS, RESULTS, STARTS
 from pytest_researchenv._place import nothing_built, run_folder
 from pytest_researchenv._records import what_is_wrong
 from pytest_researchenv.errors import InfrastructureError
 from pytest_researchenv.manifest import Manifest
-from pytest_researchenv.model import AttemptStart, Audit, Environment, Examination, Tier, TierResult, judged_named
+from pytest_researchenv.model import Examination, Tier, TierResult, judged_named
 from pytest_researchenv.research.inspection import Inspection
 from pytest_researchenv.research.result import ResearchResult
 from pytest_researchenv.runs.folders import RESEARCH, RESULT, AttemptFolder, attempt_folders
@@ -29,13 +30,7 @@ from pytest_researchenv.spending import spent_in
 __all__ = ["read_attempt", "read_run", "read_runs"]
 
 _T = TypeVar("_T")
-_START = TypeAdapter(AttemptStart)
-_ENVIRONMENT = TypeAdapter(Environment)
-_RESULT = TypeAdapter(TierResult)
-_AUDIT = TypeAdapter(Audit)
-_RESEARCH = TypeAdapter(ResearchResult)
 _MANIFEST = TypeAdapter(Manifest)
-_INSPECTION = TypeAdapter(Inspection)
 
 
 def read_runs(results: Path, names: Iterable[str]) -> tuple[Run, ...]:
@@ -87,26 +82,26 @@ def read_attempt(attempt: AttemptFolder) -> AttemptRecord:
     for subject, (number, _) in newest.items():
         name = f"{subject}-{number:03d}.json"
         if isinstance(subject, Tier):
-            result = files.read(name, _RESULT)
+            result = files.read(name, RESULTS)
         else:
-            audit = files.read(name, _AUDIT)
+            audit = files.read(name, AUDITS)
             result = audit.result if audit else None
         if result:
             results[subject] = result
     research: dict[str, ResearchResult] = {}
     inspections: dict[str, Inspection] = {}
     for subtask, name in _newest_research(names).items():
-        if found := files.read(name, _RESEARCH):
+        if found := files.read(name, RESEARCH_RESULTS):
             research[subtask] = found
         inspection = name.replace("research-", "inspection-", 1)
-        if inspection in names and (said := files.read(inspection, _INSPECTION)):
+        if inspection in names and (said := files.read(inspection, INSPECTIONS)):
             inspections[subtask] = said
-    start = files.read("attempt.json", _START) if "attempt.json" in names else None
+    start = files.read("attempt.json", STARTS) if "attempt.json" in names else None
     return AttemptRecord(
         key=attempt.key,
         folder=attempt.path,
         session=start.session if start else "",
-        environment=files.read("environment.json", _ENVIRONMENT) if "environment.json" in names else None,
+        environment=files.read("environment.json", ENVIRONMENTS) if "environment.json" in names else None,
         error=files.text("error.txt") if "error.txt" in names else "",
         results=results,
         audit=audit,

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from pytest_researchenv._adapters import AUDITS, ENVIRONMENTS, RESEARCH_RESULTS, RESULTS
 from pytest_researchenv._records import what_is_wrong
 from pytest_researchenv.errors import StoreError
 from pytest_researchenv.integrity.believing import believed
@@ -39,11 +40,6 @@ from pytest_researchenv.selfreport import parse_report
 __all__ = ["Records", "read_records"]
 
 _T = TypeVar("_T")
-
-_ENVIRONMENT = TypeAdapter(Environment)
-_RESULT = TypeAdapter(TierResult)
-_AUDIT = TypeAdapter(Audit)
-_RESEARCH = TypeAdapter(ResearchResult)
 
 #: What is recorded before the environment is, by the store and by nobody else.
 _RECORDED = (
@@ -97,22 +93,22 @@ def read_records(folder: Path, key: EnvironmentKey) -> Records:
             altered.append(f"{name} does not have the seal that its content has: it was edited")
         return record
 
-    environment = read("environment.json", _ENVIRONMENT, lambda record: record.seal)
+    environment = read("environment.json", ENVIRONMENTS, lambda record: record.seal)
     if environment:
         altered += _environment_problems(folder, origin_of(folder, key), environment)
     results: dict[Tier | Examination, list[TierResult]] = {}
     for name, subject in _result_files(folder):
         if isinstance(subject, Tier):
-            result = read(name, _RESULT, lambda record: record.seal)
+            result = read(name, RESULTS, lambda record: record.seal)
         else:
-            audit = read(name, _AUDIT, lambda record: record.result.seal)
+            audit = read(name, AUDITS, lambda record: record.result.seal)
             result = audit.result if audit else None
         if result:
             results.setdefault(subject, []).append(result)
             altered += [f"{name}: {problem}" for problem in _result_problems(folder, name, subject, result)]
             altered += [f"{name}: {problem}" for problem in _origin_problems(result, environment)]
     for name, subtask in _research_files(folder):
-        if research := read(name, _RESEARCH, lambda record: record.seal):
+        if research := read(name, RESEARCH_RESULTS, lambda record: record.seal):
             altered += [f"{name}: {problem}" for problem in _research_problems(folder, name, subtask, research)]
             altered += [f"{name}: {problem}" for problem in _image_problems(research, environment)]
     altered += _unbelieved(results)
