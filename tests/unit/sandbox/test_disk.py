@@ -156,10 +156,10 @@ class Api:
         """One container."""
         return [{"SizeRw": self._size}]
 
-    def head(self, url: str, *, params: dict[str, str], timeout: float) -> Answer:
+    def head(self, url: str, *, params: dict[str, bytes], timeout: float) -> Answer:
         """One of its files."""
         assert url == "http+docker://localhost/v1.41/containers/c/archive"
-        assert params["path"].startswith("/etc/")
+        assert params["path"].startswith(b"/etc/")
         assert timeout
         return Answer(self._own)
 
