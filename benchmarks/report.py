@@ -17,11 +17,15 @@ import time
 from pathlib import Path
 
 from benchmarks.browsing import browser, missing
+from benchmarks.processes import family, together_mib
 from benchmarks.synthetic import AGENTS, make_run
 from pytest_researchenv.suite import find_suite, load_suite
 
 
 _RUN = "made-up"
+
+#: How often memory is looked at.
+_LOOK_S = 0.05
 
 
 def made(results: Path, attempts: int) -> None:
@@ -38,14 +42,19 @@ def built(results: Path, report: Path) -> None:
     """Build the report in a process of its own."""
     command = [sys.executable, "-m", "pytest_researchenv.cli", "report", _RUN, "--results", str(results)]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    began = time.perf_counter()
-    subprocess.run([*command, "--output", str(report)], check=True, stdout=subprocess.DEVNULL)
+    began, peak = time.perf_counter(), 0.0
+    with subprocess.Popen([*command, "--output", str(report)], stdout=subprocess.DEVNULL) as process:
+        while process.poll() is None:
+            peak = max(peak, together_mib(family(process.pid)))
+            time.sleep(_LOOK_S)
     took, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if process.returncode:
+        raise SystemExit(f"the report was not built: exit code {process.returncode}")
     busy = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     pages = list(report.rglob("*.html"))
     total = sum(page.stat().st_size for page in pages)
     print(f"built in {took:.1f} s, of which the processor was busy for {busy:.1f} s")
-    print(f"peak memory {after.ru_maxrss / 1024:.0f} MiB")
+    print(f"peak memory {peak:.0f} MiB, all of its processes together")
     print(f"page of the run {(report / 'index.html').stat().st_size / 1e6:.2f} MB")
     print(f"{len(pages)} pages, {total / 1e6:.1f} MB in all")
 

@@ -1,6 +1,6 @@
 """Build and judge small environments for hours, and watch what must not grow.
 
-    python benchmarks/soak.py --hours 2 --output docs/soak.md
+    python -m benchmarks.soak --hours 2 --output docs/soak.md
 
 One session works at the two repositories of `fixtures/suites/tiny` with `noop` and `oracle`, again and again, and
 removes each environment once it is judged. Meanwhile memory and open files of pytest's processes are looked at, and
@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,6 +29,7 @@ from pathlib import Path
 from docker import DockerClient
 from scipy import stats
 
+from benchmarks.processes import family, resident_mib
 from pytest_researchenv.sandbox.daemon import connect
 
 
@@ -76,17 +77,6 @@ class Sample:
 _STEADY = ("workers_mib", "files", "containers", "images", "volumes", "engine_mib")
 
 
-def _family(pid: int) -> Iterator[int]:
-    yield pid
-    children = Path(f"/proc/{pid}/task/{pid}/children")
-    for child in children.read_text().split() if children.exists() else ():
-        yield from _family(int(child))
-
-
-def _resident_mib(pid: int) -> float:
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / _MIB
-
-
 def _open_files(pid: int) -> int:
     return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
 
@@ -98,12 +88,12 @@ def _is_worker(pid: int) -> bool:
 
 def sampled(process: int, client: DockerClient, results: Path, started: float) -> Sample:
     """Look at everything once."""
-    controller, *others = _family(process)
+    controller, *others = family(process)
     workers = []
     for pid in others:
         try:
             if _is_worker(pid):
-                workers.append((_resident_mib(pid), _open_files(pid)))
+                workers.append((resident_mib(pid), _open_files(pid)))
         except FileNotFoundError:
             continue
     disk = client.df()
@@ -111,7 +101,7 @@ def sampled(process: int, client: DockerClient, results: Path, started: float) -
     return Sample(
         hours=(time.monotonic() - started) / 3600,
         environments=sum(1 for _ in results.glob("*/*/*/attempt-*")),
-        controller_mib=_resident_mib(controller),
+        controller_mib=resident_mib(controller),
         workers_mib=sum(memory for memory, _ in workers),
         files=sum(files for _, files in workers) + _open_files(controller),
         containers=len(disk["Containers"] or []),

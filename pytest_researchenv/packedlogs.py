@@ -99,12 +99,15 @@ def read_ends(path: Path, *, head: int, tail: int) -> Ends:
         OSError: there is none, or it cannot be read.
     """
     with open_log(path) as file:
-        first = file.read(head)
+        block = file.read(head + tail + 1)
+        if len(block) <= head + tail:
+            return Ends(block[:head], block[head:], len(block))
+        first = block[:head]
         if file.seekable():
             size = file.seek(0, os.SEEK_END)
             file.seek(max(len(first), size - tail))
             return Ends(first, file.read(tail), size)
-        size, last = len(first), b""
+        size, last = len(block), block[len(block) - tail :]
         while block := file.read(_BLOCK):
             size += len(block)
             last = (last + block)[-tail:]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from operator import add, attrgetter
 from typing import TYPE_CHECKING
 
 from pytest_researchenv.model import Cause, Claim, FindingKind, Outcome, TierResult, Verdict
@@ -59,7 +60,7 @@ class Tally:
     abstained: int = 0
 
     def __add__(self, other: Tally) -> Tally:
-        return Tally(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(Tally)))
+        return Tally(*map(add, _numbers(self), _numbers(other)))
 
     @property
     def claimed(self) -> int:
@@ -105,6 +106,9 @@ class Tally:
                 return cls(doubted=1, would_hold=1, under_claims=1) if denied else cls(held=1, under_claims=1)
             case Outcome.HOLDS:
                 return cls(doubted=1) if denied else cls(held=1)
+
+
+_numbers = attrgetter(*(one.name for one in fields(Tally)))
 
 
 def tally_of(claims: Iterable[Claim]) -> Tally:

@@ -115,10 +115,10 @@ class Cell:
         if len(means) == 1:
             return Summary(self.mean, 1)
         # Only who asks pays for scipy.
-        from scipy.stats import t  # noqa: PLC0415
+        from scipy.special import stdtrit  # noqa: PLC0415
 
         error = statistics.stdev(means) / math.sqrt(len(means))
-        reach = float(t.ppf((1 + _LEVEL) / 2, len(means) - 1)) * error
+        reach = float(stdtrit(len(means) - 1, (1 + _LEVEL) / 2)) * error
         return Summary(self.mean, len(means), error, (self.mean - reach, self.mean + reach))
 
 

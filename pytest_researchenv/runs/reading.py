@@ -172,7 +172,9 @@ class _Files:
 
     def _bytes(self, name: str) -> bytes | None:
         try:
-            return (self.folder / name).read_bytes()
+            # There are ten thousand of them: this takes half the time of Path.read_bytes.
+            with open(f"{self.folder}/{name}", "rb", buffering=0) as file:  # noqa: PTH123 - see above
+                return file.read()
         except OSError as error:
             self._damaged(name, f"cannot be read: {error.strerror}")
             return None

@@ -62,21 +62,14 @@ class ImportRatio:
         """
         if len(self.counts) < 2 or not self.total:  # noqa: PLR2004 - nothing to draw from
             return None
-        # Only who asks pays for scipy.
+        # Only who asks pays for numpy.
         import numpy as np  # noqa: PLC0415
-        from scipy.stats import bootstrap  # noqa: PLC0415
 
         counts = np.array(list(self.counts.values()), dtype=float)
-        drawn = bootstrap(
-            (counts[:, 0], counts[:, 1]),
-            lambda missing, total, axis=-1: missing.sum(axis=axis) / np.maximum(total.sum(axis=axis), 1.0),
-            paired=True,
-            vectorized=True,
-            n_resamples=_RESAMPLES,
-            method="percentile",
-            rng=np.random.default_rng(0),
-        ).confidence_interval
-        return float(drawn.low), float(drawn.high)
+        drawn = np.random.default_rng(0).integers(len(counts), size=(_RESAMPLES, len(counts)))
+        missing, total = counts[drawn].sum(axis=1).T
+        low, high = np.percentile(missing / np.maximum(total, 1.0), (2.5, 97.5))
+        return float(low), float(high)
 
 
 def published_ratio(part: AgentRun) -> ImportRatio:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -25,12 +26,9 @@ def mcnemar(only_first: int, only_second: int) -> float:
         only_first: b, how many only the first passed.
         only_second: c, how many only the second passed.
     """
-    if not only_first + only_second:
-        return 1.0
-    # Only who asks pays for scipy.
-    from scipy.stats import binomtest  # noqa: PLC0415
-
-    return float(binomtest(only_first, only_first + only_second, 0.5).pvalue)
+    both = only_first + only_second
+    fewer = sum(math.comb(both, count) for count in range(min(only_first, only_second) + 1))
+    return min(1.0, 2 * fewer / (1 << both))
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:

@@ -114,6 +114,25 @@ def test_every_reader_reads_both(log: Path, read: Callable[[Path], object]) -> N
     assert read(log) == before
 
 
+@pytest.mark.parametrize("head", [0, 1, 100])
+@pytest.mark.parametrize("tail", [1, 200])
+@pytest.mark.parametrize("beyond", [-2, -1, 0, 1, 2, 100_000])
+def test_both_ends_and_what_is_between(tmp_path: Path, head: int, tail: int, beyond: int) -> None:
+    """Of a log that is a little shorter or longer than both ends, plain and packed, nothing is read twice."""
+    content = os.urandom(40) * 3000
+    content = content[: max(0, head + tail + beyond)]
+    log = tmp_path / "C1-001.log"
+    log.write_bytes(content)
+    _packed(tmp_path / "C2-001.log").write_bytes(gzip.compress(content))
+    whole = len(content) <= head + tail
+
+    for path in (log, tmp_path / "C2-001.log"):
+        ends = read_ends(path, head=head, tail=tail)
+        assert ends.head == content[:head]
+        assert ends.tail == (content[head:] if whole else content[-tail:])
+        assert (ends.size, ends.omitted) == (len(content), max(0, beyond) if head + tail + beyond > 0 else 0)
+
+
 def test_requests_are_audited_packed(tmp_path: Path) -> None:
     """What an agent asked for is read line by line."""
     (tmp_path / "requests.jsonl").write_bytes(_TEXT)

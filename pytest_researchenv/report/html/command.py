@@ -34,22 +34,27 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def _report(arguments: argparse.Namespace) -> int:
+    # What was read is gone when cycles are looked for again.
     with _no_collections():
-        runs = read_runs(arguments.results, arguments.names)
-        for run in runs:
-            tell_damage(run)
-        written = write_report(
-            runs,
-            descriptions=described(arguments.suite, {suite for run in runs for suite in run.suites}),
-            version=_version(),
-            folder=arguments.output,
-        )
+        written = _written(arguments)
     if arguments.json:
         page, *figures = map(str, written)
         print_json({"page": page, "figures": figures})
     else:
         print(*written, sep="\n")
     return 0
+
+
+def _written(arguments: argparse.Namespace) -> tuple[Path, ...]:
+    runs = read_runs(arguments.results, arguments.names)
+    for run in runs:
+        tell_damage(run)
+    return write_report(
+        runs,
+        descriptions=described(arguments.suite, {suite for run in runs for suite in run.suites}),
+        version=_version(),
+        folder=arguments.output,
+    )
 
 
 @contextmanager

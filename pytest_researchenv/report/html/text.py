@@ -33,7 +33,11 @@ _TERMINAL = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\
 
 def visible(text: str) -> str:
     """Write out every character that is not seen, such as one that turns the direction of writing."""
-    return _UNSEEN.sub(lambda found: escaped(found[0]), text)
+    # Line by line: most are printable ASCII, which is seen four times as fast as each character is looked up.
+    return "\n".join(
+        line if line.isascii() and line.isprintable() else _UNSEEN.sub(lambda found: escaped(found[0]), line)
+        for line in text.split("\n")
+    )
 
 
 def cut(text: str, most: int) -> str:

@@ -7,18 +7,20 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.model import Repository
 from pytest_researchenv.report.html.badge import write_badges
+from pytest_researchenv.report.html.crew import meanwhile
 from pytest_researchenv.report.html.of_attempt import attempt_page
 from pytest_researchenv.report.html.of_runs import run_page
 from pytest_researchenv.report.html.places import INDEX, Places
 from pytest_researchenv.report.html.plots import write_plots
-from pytest_researchenv.report.html.reasons import reasons_of
+from pytest_researchenv.report.html.reasons import Reasons, reasons_of
 from pytest_researchenv.report.html.rendering import render_environment, render_run
-from pytest_researchenv.runs.values import Run
+from pytest_researchenv.runs.values import AttemptRecord, Run
 
 
 __all__ = ["write_report"]
@@ -43,19 +45,26 @@ def write_report(
     """
     places = Places(len(runs) > 1)
     reasons = reasons_of(runs)
-    page = run_page(runs, descriptions=descriptions, reasons=reasons, version=version)
     with _new(folder) as new:
-        (new / INDEX).write_text(render_run(page), "utf-8")
-        plots = *write_plots(page, new), *write_badges(page, new)
-        for run in runs:
-            for attempt in run.attempts:
-                path = new / places.environment(attempt.key)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                shown = attempt_page(
-                    attempt, results=run.folder.parent, places=places, reasons=reasons, version=version
-                )
-                path.write_text(render_environment(shown), "utf-8")
+        pages = tuple(
+            partial(_write_attempt, attempt, run.folder.parent, new, places=places, reasons=reasons, version=version)
+            for run in runs
+            for attempt in run.attempts
+        )
+        with meanwhile(pages):
+            page = run_page(runs, descriptions=descriptions, reasons=reasons, version=version)
+            (new / INDEX).write_text(render_run(page), "utf-8")
+            plots = *write_plots(page, new), *write_badges(page, new)
     return (folder / INDEX, *(folder / path.relative_to(new) for path in plots))
+
+
+def _write_attempt(
+    attempt: AttemptRecord, results: Path, folder: Path, *, places: Places, reasons: Reasons, version: str
+) -> None:
+    path = folder / places.environment(attempt.key)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    shown = attempt_page(attempt, results=results, places=places, reasons=reasons, version=version)
+    path.write_text(render_environment(shown), "utf-8")
 
 
 @contextmanager

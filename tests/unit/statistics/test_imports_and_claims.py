@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from scipy.stats import bootstrap
 
 from pytest_researchenv.model import Cause, Finding, FindingKind, Tier, TierResult, Verdict
 from pytest_researchenv.statistics.claims import false_claims
@@ -42,6 +44,25 @@ def test_whole_repositories_are_drawn_for_the_interval() -> None:
     assert found.ratio == 0.5
     assert found.interval() == (0.0, 1.0)
     assert found.interval() == found.interval()
+
+
+def test_the_interval_agrees_with_scipy() -> None:
+    """The percentile bootstrap of pairs, by its own draws."""
+    counts = [(missing, 10 + 3 * missing) for missing in range(0, 44, 2)]
+    found = ImportRatio({str(number): Count(*count) for number, count in enumerate(counts)})
+    missing, total = zip(*counts, strict=True)
+
+    expected = bootstrap(
+        (missing, total),
+        lambda missing, total, axis=-1: np.sum(missing, axis=axis) / np.sum(total, axis=axis),
+        paired=True,
+        vectorized=True,
+        n_resamples=20_000,
+        method="percentile",
+        rng=1,
+    ).confidence_interval
+
+    assert found.interval() == pytest.approx((expected.low, expected.high), abs=0.01)
 
 
 def test_like_repositories_leave_nothing_to_chance() -> None:
