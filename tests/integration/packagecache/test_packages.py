@@ -37,7 +37,8 @@ paths = ["/index/demo/demo-1.0-py3-none-any.whl", "/index/demo/", "/cache/demo",
 for method, path in itertools.product(["GET", "PUT", "POST", "DELETE", "PATCH", "OPTIONS"], paths):
     connection = http.client.HTTPConnection(name, int(port), timeout=20)
     body = b"evil" if method in ("PUT", "POST", "PATCH") else None
-    connection.request(method, path, body=body, headers={"Accept": "*/*", "Host": "evil.example", "X-HTTP-Method-Override": "DELETE"})
+    headers = {"Accept": "*/*", "Host": "evil.example", "X-HTTP-Method-Override": "DELETE"}
+    connection.request(method, path, body=body, headers=headers)
     answer = connection.getresponse()
     print(method, path[:60], answer.status, answer.getheader("Location"), flush=True)
     answer.read()
