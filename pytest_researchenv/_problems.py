@@ -5,13 +5,13 @@ from __future__ import annotations
 import difflib
 import json
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from types import NoneType
 from typing import TypeVar, get_args, get_origin, get_type_hints
 
+import tomli
 from pydantic import TypeAdapter, ValidationError
 
 from pytest_researchenv.agents.registry import AGENTS
@@ -113,14 +113,15 @@ def read_value(
         explain: says in words what pydantic found.
     """
     try:
-        raw = tomllib.loads(file.read_text(encoding="utf-8"))
+        raw = tomli.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         problems.append(Problem(file, "", "does not exist"))
         return None
     except (OSError, UnicodeDecodeError) as error:
         problems.append(Problem(file, "", f"cannot be read: {error}"))
         return None
-    except tomllib.TOMLDecodeError as error:
+    # A number that is too long is no TOMLDecodeError, and what is nested too deeply is neither.
+    except (ValueError, RecursionError) as error:
         problems.append(Problem(file, "", f"is not valid TOML: {error}"))
         return None
     own = len(problems)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import tomllib
 from importlib import resources
 from typing import TypeVar
 
+import tomli
 from pydantic import TypeAdapter
 
 
@@ -23,4 +23,4 @@ def shipped_table(kind: type[_T], module: str, name: str) -> _T:
         name: the file's.
     """
     text = resources.files(module).joinpath(name).read_text("utf-8")
-    return TypeAdapter(kind).validate_python(tomllib.loads(text), strict=False)
+    return TypeAdapter(kind).validate_python(tomli.loads(text), strict=False)

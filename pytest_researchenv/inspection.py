@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import ast
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+import tomli
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
 
@@ -127,7 +127,7 @@ def _text(path: Path) -> str:
 
 def _toml(path: Path) -> dict[str, object]:
     try:
-        return tomllib.loads(_text(path))
+        return tomli.loads(_text(path))
     except (ValueError, RecursionError):  # Numbers that are too long are no TOMLDecodeError.
         return {}
 

@@ -28,6 +28,25 @@ settings.register_profile("researchenv", deadline=None, database=None)
 settings.load_profile("researchenv")
 
 
+#: Hundreds of tests run pytest, and half of the time that it takes to start is Hypothesis's, which none of them uses.
+_WITHOUT = "no:hypothesispytest"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _light_sessions() -> Iterator[None]:
+    """Sessions that tests start load no Hypothesis."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTEST_ADDOPTS", f"-p {_WITHOUT}")
+        yield
+
+
+@pytest.fixture
+def pytester(pytester: pytest.Pytester) -> pytest.Pytester:
+    """Pytest's own, whose sessions load no Hypothesis either: it takes no options from the environment."""
+    pytester.plugins.append(_WITHOUT)
+    return pytester
+
+
 @pytest.fixture(scope="session")
 def docker_client() -> Iterator[DockerClient]:
     """A client of the container engine that users would get."""

@@ -9,7 +9,6 @@ import json
 import math
 import os
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
@@ -19,6 +18,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
+
+import tomli
 
 from pytest_researchenv._sources import STRICT
 from pytest_researchenv.errors import ConfigurationError
@@ -139,7 +140,7 @@ class _Table:
 def shipped_tables() -> Mapping[str, Mapping[str, Any]]:
     """Return our own profiles as they stand in the file, without reading them further."""
     text = (resources.files("pytest_researchenv.agents") / _SHIPPED).read_text(encoding="utf-8")
-    return tomllib.loads(text)
+    return tomli.loads(text)
 
 
 def load_profiles(files: Sequence[Path] = ()) -> Mapping[str, Profile]:
@@ -161,14 +162,15 @@ def load_profiles(files: Sequence[Path] = ()) -> Mapping[str, Profile]:
 
 def _read(file: Path) -> Mapping[str, Any]:
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        return tomli.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise ConfigurationError(
             f"{file} does not exist: --researchenv-agents-file and researchenv_agents name files with profiles"
         ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{file} cannot be read: {error}") from error
-    except tomllib.TOMLDecodeError as error:
+    # A number that is too long is no TOMLDecodeError, and what is nested too deeply is neither.
+    except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"{file} is not valid TOML: {error}") from error
 
 

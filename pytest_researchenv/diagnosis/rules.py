@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from typing import ClassVar
 
+import tomli
 from pydantic import TypeAdapter
 
 from pytest_researchenv._sources import STRICT
@@ -73,7 +73,7 @@ def read_rules(table: str) -> tuple[Rule, ...]:
     Raises:
         ValueError: it is no table of rules, or two have one name.
     """
-    rules = _RULES.validate_python(tomllib.loads(table)["rules"], strict=False)
+    rules = _RULES.validate_python(tomli.loads(table)["rules"], strict=False)
     names = [rule.name for rule in rules]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"several rules have the same name: {', '.join(twice)}")

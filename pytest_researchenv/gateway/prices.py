@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
+
+import tomli
 
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.gateway.protocol import Price
@@ -60,8 +61,9 @@ def unpriced(models: Iterable[str], prices: Mapping[str, Price]) -> list[str]:
 
 def _parse(text: str, file: str) -> dict[str, Price]:
     try:
-        tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        tables = tomli.loads(text)
+    # A number that is too long is no TOMLDecodeError, and what is nested too deeply is neither.
+    except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"{file} is no TOML: {error}") from error
     return {name: _price(name, table, file) for name, table in tables.items()}
 

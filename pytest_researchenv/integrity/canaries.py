@@ -7,10 +7,11 @@ it from the answers.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+
+import tomli
 
 from pytest_researchenv.model import Repository
 
@@ -62,7 +63,7 @@ def _suite(folder: Path) -> tuple[str, str]:
     """Canary and name of a suite; empty where there is no suite or none that can be read: others say so."""
     # Named here, since `suite` is not imported.
     try:
-        header = tomllib.loads((folder / "suite.toml").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        header = tomli.loads((folder / "suite.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
         return "", ""
     return str(header.get("canary", "")), str(header.get("name", ""))

@@ -12,9 +12,10 @@ import io
 import json
 import re
 import tokenize
-import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+
+import tomli
 
 from pytest_researchenv.probes.protocol import Tree
 from pytest_researchenv.probes.pyright import MISSING
@@ -281,7 +282,7 @@ def _parsed(tree: Tree, name: str) -> object:
     text = (tree.root / name).read_bytes().decode(errors="replace")
     if not name.endswith(".toml"):
         return _relaxed_json(text)
-    tool = tomllib.loads(text).get("tool")
+    tool = tomli.loads(text).get("tool")
     return tool.get("pyright") if isinstance(tool, dict) else None
 
 

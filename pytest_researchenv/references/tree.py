@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import final
+
+import tomli
 
 from pytest_researchenv._parsing import parsed
 from pytest_researchenv.probes.protocol import Tree
@@ -126,7 +127,7 @@ class SourceTree:
 
     def _toml(self, path: str) -> object:
         try:
-            return tomllib.loads(self.text(path) or "")
+            return tomli.loads(self.text(path) or "")
         except (ValueError, RecursionError):  # Numbers that are too long are no TOMLDecodeError.
             return {}
 

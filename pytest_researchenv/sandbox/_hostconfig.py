@@ -8,10 +8,11 @@ import re
 import shutil
 import subprocess
 import sys
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+import tomli
 
 
 __all__ = ["CA_VARIABLES", "HostConfiguration", "apt_settings"]
@@ -171,8 +172,8 @@ def _uv(environ: Mapping[str, str], etc: Path) -> dict[str, str]:
     found: dict[str, str] = {}
     for path in (etc / "uv" / "uv.toml", _config_home(environ) / "uv" / "uv.toml"):
         try:
-            content = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+            content = tomli.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
             continue
         found |= _uv_table(content)
     return found | {name: value for name in UV_VARIABLES if (value := environ.get(name))}

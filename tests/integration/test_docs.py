@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from docker import DockerClient
 
+from tests.choosing import mostly_slow
 from tests.pages import DOCS, blocks_of, missing_line, repeat, write_file
 
 
@@ -22,7 +23,11 @@ def workplace(tmp_path: Path, docker_client: DockerClient) -> Iterator[Path]:
 
 @pytest.mark.parametrize(
     "name",
-    ["add-your-own-repository.md", "commands.md", "diagnosis.md", "results.md", "sharing.md", "verify.md"],
+    mostly_slow(
+        ("add-your-own-repository.md", "commands.md", "diagnosis.md", "results.md", "sharing.md", "verify.md"),
+        # What the others say is tried for every change by test_sharing and test_verifying.
+        but={"add-your-own-repository.md", "commands.md", "diagnosis.md", "results.md"},
+    ),
 )
 def test_a_page_does_what_it_says(name: str, workplace: Path) -> None:
     """Every fenced block of the page is a file or a session, and every session ends and prints as it shows."""

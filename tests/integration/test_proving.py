@@ -66,7 +66,11 @@ def test_good_bare_and_broken_environments_are_told_apart(
 @pytest.mark.parametrize(
     ("sabotage", "says"),
     [
-        ('entry]\ntarget = "gone.py"\ntiers = ["C0"]', "names 'gone.py', which is no file of the pinned tree"),
+        pytest.param(
+            'entry]\ntarget = "gone.py"\ntiers = ["C0"]',
+            "names 'gone.py', which is no file of the pinned tree",
+            marks=pytest.mark.slow,
+        ),
         ('package]\ntarget = "not-installed"\ntiers = ["C0"]', "NOT failed: needy sabotage-package C0 passed"),
     ],
 )

@@ -16,6 +16,7 @@ from pytest_researchenv.recording.entry import Entry, Outcome
 from pytest_researchenv.recording.journal import Finished, Journal
 from pytest_researchenv.report.properties import PREFIX
 from pytest_researchenv.store import Store
+from tests.choosing import mostly_slow
 from tests.simulated import NAMES, TIERS, stored, write_suite
 
 
@@ -32,15 +33,18 @@ def _run(suite: pytest.Pytester, *arguments: str) -> pytest.RunResult:
 
 @pytest.mark.parametrize(
     "arguments",
-    [
-        ["-n0"],
-        ["-p", "no:xdist"],
-        ["-n2"],
-        ["-n2", "--dist=load"],
-        ["-n2", "--dist=loadgroup"],
-        ["-n2", "--dist=worksteal"],
-        ["--tx=2*popen"],
-    ],
+    mostly_slow(
+        (
+            ["-n0"],
+            ["-p", "no:xdist"],
+            ["-n2"],
+            ["-n2", "--dist=load"],
+            ["-n2", "--dist=loadgroup"],
+            ["-n2", "--dist=worksteal"],
+            ["--tx=2*popen"],
+        ),
+        but=(["-n0"], ["-n2"], ["-n2", "--dist=worksteal"]),
+    ),
     ids=" ".join,
 )
 def test_each_environment_is_built_once_and_each_tier_judged_once(suite: pytest.Pytester, arguments: list[str]) -> None:

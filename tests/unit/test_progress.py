@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from pytest_researchenv.progress import Phase, Teller
+from tests.choosing import mostly_slow
 
 
 SUITES = Path(__file__).parents[2] / "suites"
@@ -289,7 +290,11 @@ def test_a_crashed_workers_phase_ends_with_it(suite: pytest.Pytester) -> None:
     assert "researchenv: oracle at zz: agent at work" in lines[crashed:]
 
 
-@pytest.mark.parametrize("arguments", [[], ["-q"], ["-v"], ["-n", "2"], ["-v", "-n", "2"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments",
+    mostly_slow(([], ["-q"], ["-v"], ["-n", "2"], ["-v", "-n", "2"]), but=([], ["-v", "-n", "2"])),
+    ids=" ".join,
+)
 def test_on_a_terminal_progress_leaves_no_trace(suite: pytest.Pytester, arguments: list[str]) -> None:
     """Lines stand below pytest's own while work goes on; what stays is what pytest prints without them.
 

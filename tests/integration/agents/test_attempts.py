@@ -104,7 +104,7 @@ TROUBLE = {
 }
 
 #: What every change is tried with.
-ALWAYS = {("codex", "unauthorized"), ("claude-sonnet", "quota")}
+ALWAYS = {("claude-sonnet", "quota")}
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import pytest
 from docker import DockerClient
 from docker.errors import NotFound
 
+from tests.choosing import mostly_slow
 from tests.integration.agents.conftest import NEEDY, Bench
 
 
@@ -102,7 +103,10 @@ def watched(client: DockerClient) -> Iterator[list[bytes]]:
 
 @pytest.mark.parametrize(
     ("agent", "name"),
-    [("claude-sonnet", "ANTHROPIC_API_KEY"), ("codex", "OPENAI_API_KEY"), ("mini-swe", "OPENAI_API_KEY")],
+    mostly_slow(
+        (("claude-sonnet", "ANTHROPIC_API_KEY"), ("codex", "OPENAI_API_KEY"), ("mini-swe", "OPENAI_API_KEY")),
+        but={("claude-sonnet", "ANTHROPIC_API_KEY")},
+    ),
 )
 def test_the_key_turns_up_nowhere(bench: Bench, agent: str, name: str) -> None:
     """The key from a .env file stands in no container, process list, image, log, store or report."""

@@ -14,6 +14,7 @@ import pytest
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.gateway.protocol import Api, Auth, Budget, GatewayRequest, ModelService, Outcome, Reach, Usage
 from pytest_researchenv.gateway.sidecar import open_gateway
+from tests.choosing import mostly_slow
 from tests.contract.standin import StandIn
 from tests.integration.gateway.desk import KEY, MODEL, Desk, question
 
@@ -257,7 +258,7 @@ TROUBLES: list[tuple[dict[str, Any], Outcome]] = [
 ]
 
 
-@pytest.mark.parametrize("api", list(Api))
+@pytest.mark.parametrize("api", mostly_slow(Api, but={Api.MESSAGES}))
 def test_every_fault_of_a_service_has_its_name(open_desk: Open, standin: StandIn, api: Api) -> None:
     """Each kind of trouble is told apart, in every protocol; only a refusal of what was asked is none."""
     found = []

@@ -153,6 +153,8 @@ WRONG = {
     "a date": (f"{SERVICE}model = 2026-01-01\n", r"mine: holds a date"),
     "no table": ('kind = "codex"\n', r"kind: \"codex\" is no table: .*\[NAME\]"),
     "no TOML": ("[mine\n", r"is not valid TOML"),
+    "a long number": (f"a = {'9' * 5000}", r"is not valid TOML"),
+    "deep": (f"a = {'[' * 5000}", r"is not valid TOML"),
     "capitals": ("[Mine]\n", r"Mine: a name is 1 to 40 of a-z"),
     "two hyphens": ("[my--own]\n", r"my--own: a name is"),
     "a sign at its end": ("[mine-]\n", r"mine-: a name is"),

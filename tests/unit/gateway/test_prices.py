@@ -46,6 +46,8 @@ def test_a_users_table_wins(tmp_path: Path) -> None:
         ("m = 3", "m = 3 is no price"),
         ("[gpt-9.1]\ntokens_in = 1\ntokens_out = 1", 'needs quotes, as in \\["gpt-9.1"\\]'),
         ("[", "is no TOML"),
+        (f"a = {'9' * 5000}", "is no TOML"),
+        (f"a = {'[' * 5000}", "is no TOML"),
     ],
 )
 def test_a_wrong_table_is_refused_by_file_and_key(tmp_path: Path, text: str, words: str) -> None:
