@@ -40,7 +40,7 @@ def _reap(arguments: argparse.Namespace) -> int:
         print_json({**asdict(reaped), "cached_bytes": cached})
     else:
         _show(reaped)
-        if cached is not None:
+        if cached:
             print(f"package caches: {gib(cached)} kept (--packages removes what nobody uses)")
     return 1 if reaped.refused else 0
 

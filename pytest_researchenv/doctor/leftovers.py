@@ -42,6 +42,6 @@ def left_findings(found: Left) -> tuple[Finding, ...]:
 
 
 def _cached(found: Left) -> tuple[Finding, ...]:
-    if found.cached_bytes is None:
+    if not found.cached_bytes:
         return ()
     return (Finding(_PACKAGES, State.OK, f"{gib(found.cached_bytes)} kept; `researchenv reap --packages` empties it"),)

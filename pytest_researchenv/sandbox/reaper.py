@@ -83,7 +83,7 @@ class Left:
         kept_volumes: what later runs may use again, and `reap(everything=True)` removes.
         kept_images: likewise.
         kept_bytes: what frozen images among them add to the images that they grew from.
-        cached_bytes: what package caches hold; None where there is none, or the engine does not tell.
+        cached_bytes: what package caches hold; 0 where there is none, or the engine does not tell.
     """
 
     containers: int
@@ -92,7 +92,7 @@ class Left:
     kept_volumes: int
     kept_images: int
     kept_bytes: int = 0
-    cached_bytes: int | None = None
+    cached_bytes: int = 0
 
     @property
     def dead(self) -> int:
@@ -255,15 +255,14 @@ def _volumes(
             yield item
 
 
-def cached_bytes(client: DockerClient, *, owner: Owner) -> int | None:
-    """What the package caches of the host of `owner` hold; None where there is none, or the engine does not tell."""
+def cached_bytes(client: DockerClient, *, owner: Owner) -> int:
+    """What the package caches of the host of `owner` hold; 0 where there is none, or the engine does not tell."""
     found = client.api.volumes(filters={"label": f"{KIND}={CACHE_FILES}"})["Volumes"] or []
     names = {item["Name"] for item in found if item["Labels"].get(f"{PREFIX}host") == owner.host}
     if not names:
-        return None
+        return 0
     # The engine measures everything that it stores for this, so it is not asked where there is no cache.
-    told = [one["UsageData"]["Size"] for one in client.df()["Volumes"] or [] if one["Name"] in names]
-    return sum(told) if told and min(told) >= 0 else None
+    return sum(max(0, one["UsageData"]["Size"]) for one in client.df()["Volumes"] or [] if one["Name"] in names)
 
 
 def _reap_images(client: DockerClient, reaped: Reaped, owner: Owner, *, everything: bool) -> None:
