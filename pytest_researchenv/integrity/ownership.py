@@ -125,27 +125,29 @@ class Modules:
         return frozenset(name for site in self._installed.sites for name in self._in(site))
 
     def beside(self) -> frozenset[str]:
-        """The names of modules that an agent put into other folders of the path, but for the repository's."""
+        """The names of modules that an agent put into other folders of the path, or linked into site folders."""
         known = {*self._installed.sites, *self._standard}
-        others = (one for one in self._path if one not in known and not f"{one}/".startswith(f"{self._workdir}/"))
-        return frozenset(name for folder in others for name in self._in(folder))
+        names = {name for folder in self._path if folder not in known for name in self._in(folder)}
+        return frozenset(names.union(name for name, _, is_plain in self._unlisted() if not is_plain))
 
     def strays(self) -> dict[str, str]:
         """Modules of the site folders that an agent put there, and that no distribution has → why nobody has them.
 
         There may be any number of them. Links count for those that somebody has: what they lead to is not looked at.
         """
+        return {name: self._stranger(place) for name, place, is_plain in self._unlisted() if is_plain}
+
+    def _unlisted(self) -> Iterator[tuple[str, Place, bool]]:
+        """Modules that an agent put into site folders, and no distribution lists; and whether none is a link."""
         installed = self._installed
         claimed = {(one.site, name) for one in installed.distributions for name in one.modules}
-        found = {}
         for site in installed.sites:
             for name, (place, *_) in self._in(site).items():
                 paths = self._files[site][name] if place.form is Form.NAMESPACE else [place.path]
-                files = all(path in installed.touched and installed.code[path].kind is Kind.FILE for path in paths)
                 listed = any(lists(one, path) for path in paths for one in installed.owners(path))
-                if files and not listed and (site, name) not in claimed and not installed.egg(place.path):
-                    found[name] = self._stranger(place)
-        return found
+                put = all(path in installed.touched for path in paths)
+                if put and not listed and (site, name) not in claimed and not installed.egg(place.path):
+                    yield name, place, all(installed.code[path].kind is Kind.FILE for path in paths)
 
     def lent(self) -> Iterator[tuple[str, Place]]:
         """Modules that the standard library imports where it can, and does not have itself: where it would get them.
