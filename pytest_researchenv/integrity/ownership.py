@@ -90,7 +90,7 @@ class Modules:
         self._untracked = untracked
         self._workdir = snapshot.resolved(task.environment.workdir) or task.environment.workdir
         self._vouching = Vouching(task, snapshot, installed, untracked, archives)
-        self._parts = Parts(layout, snapshot, installed, self._workdir)
+        self._parts = Parts(layout, snapshot, installed, untracked)
         self._known: dict[str, Mapping[str, tuple[Place, ...]]] = {}
         # Folder → the first part of a path in it, without its ending → the paths.
         self._files: dict[str, dict[str, list[str]]] = {}
