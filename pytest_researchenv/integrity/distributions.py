@@ -63,7 +63,7 @@ def distributions(
         untracked=untracked,
     )
     origins = Origins(
-        task, snapshot, installed=installed, frameworks=frameworks, published=published, builds=untracked.builds
+        task, snapshot, installed=installed, frameworks=frameworks, published=published, compiles=untracked.compiles
     )
     looked = (
         stubs,

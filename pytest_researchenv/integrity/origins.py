@@ -10,7 +10,7 @@ from typing import final
 
 from pytest_researchenv.integrity._metadata import wheel_files
 from pytest_researchenv.integrity.changes import sign_of
-from pytest_researchenv.integrity.comparing import Comparison, Difference
+from pytest_researchenv.integrity.comparing import Comparison, Compiles, Difference
 from pytest_researchenv.integrity.frameworks import Frameworks
 from pytest_researchenv.integrity.installed import Distribution, Installed, Style, is_module
 from pytest_researchenv.integrity.labelled import label_of
@@ -60,7 +60,7 @@ class Origins:
         installed: what is installed.
         frameworks: those that the repository is judged by.
         published: what is known of published distributions.
-        builds: whether the repository has anything that is compiled.
+        compiles: whether the repository has anything that is compiled to a module of some name.
     """
 
     def __init__(
@@ -71,14 +71,14 @@ class Origins:
         installed: Installed,
         frameworks: Frameworks,
         published: Published,
-        builds: bool,
+        compiles: Compiles,
     ) -> None:
         self._task = task
         self._snapshot = snapshot
         self._installed = installed
         self._frameworks = frameworks
         self._published = published
-        self._builds = builds
+        self._compiles = compiles
         self._tracing = Tracing(task, snapshot)
         self._comparisons: dict[Distribution, Comparison] = {}
         self._workdir = snapshot.resolved(task.environment.workdir) or task.environment.workdir
@@ -240,7 +240,8 @@ class Origins:
                 self._published,
                 strict=self._frameworks.have(one),
                 tree=self._task.tree,
-                builds=self._builds,
+                compiles=self._compiles,
+                is_from_elsewhere=self._tracing.is_from_another_host(one),
                 bundled=self._bundled(one),
                 vendored=self._tracing.vendored(one),
             )

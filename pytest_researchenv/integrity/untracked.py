@@ -148,6 +148,10 @@ class Untracked:
         """Whether the repository has anything that a build could make an extension of."""
         return self._compiles or any(path.endswith(_NATIVE) for path in self._tracked)
 
+    def compiles(self, stem: str) -> bool:
+        """Whether the repository's build compiles a source of a name; without one, whether it may compile anything."""
+        return self._is_built(stem) if stem else self.builds
+
     def placeholders(self) -> Iterator[str]:
         """Folders by a name that setuptools' finders put on the path, relative, for that nothing is there."""
         found = {path[: path.index(_PLACEHOLDER) + len(_PLACEHOLDER)] for path in self._touched if _PLACEHOLDER in path}
