@@ -106,9 +106,8 @@ class _Look:
         if judged is None:
             return
         path, is_copy = judged.entry.path, False
-        is_nobodys = judged.standing is Standing.UNOWNED or bool(judged.claimed)
-        if is_nobodys and (original := self._original(judged.entry)) is not None:
-            judged, is_copy = original, True
+        if (judged.claimed or judged.standing is Standing.UNOWNED) and (one := self._original(judged.entry)):
+            judged, is_copy = one, True
         standard = self._owner_of_library()
         if judged.owner:
             self._found(path, f"the file of {judged.owner}", _DIFFERS)
