@@ -137,14 +137,15 @@ class Comparison:
         # By the last part of its path alone, many a tracked file is like one.
         if not source or ("/" not in source and source not in code):
             return False
+        if name.endswith(".pyc"):
+            return source not in code
         return not (name.endswith(".so") and self._compiles(posixpath.basename(name).partition(".")[0]))
 
     def _is_unlike(self, name: str, path: str) -> bool:
         """Whether a source has a tracked file's place, and another content."""
         entry = self._installed.at(path)
-        if not name.endswith(".py") or entry is None or not entry.sha256:
-            return False
-        if self._own.has(name, entry.sha256) is not False:
+        digest = entry.sha256 if entry is not None and name.endswith(".py") else ""
+        if not digest or self._own.has(name, digest) is not False:
             return False
         source = self._installed.content(path)
         if self._own.differs_in_version(name, (source.content if source else None) or b""):
