@@ -39,7 +39,7 @@ def all_checks(cache: Path) -> tuple[Check, ...]:
         system,
         partial(_upgraded, cache),
         hooks,
-        configuration,
+        partial(_configured, cache),
         partial(_installed, cache),
         profiles,
         shadows,
@@ -50,9 +50,14 @@ def all_checks(cache: Path) -> tuple[Check, ...]:
 
 def _installed(cache: Path, task: ProbeTask, snapshot: Snapshot) -> Signs:
     # Its time limit is that of one audit.
-    return distributions(task, snapshot, PublishedRecords(cache))
+    return distributions(task, snapshot, PublishedRecords(cache), PublishedPackages(cache))
 
 
 def _upgraded(cache: Path, task: ProbeTask, snapshot: Snapshot) -> Signs:
     # Likewise.
     return upgrades(task, snapshot, PublishedPackages(cache))
+
+
+def _configured(cache: Path, task: ProbeTask, snapshot: Snapshot) -> Signs:
+    # Likewise.
+    return configuration(task, snapshot, PublishedPackages(cache))

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import ast
 import posixpath
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias, final
 
-from pytest_researchenv._parsing import parsed, written
 from pytest_researchenv.integrity.changes import EMPTY, SPARE, listed
 from pytest_researchenv.integrity.installed import Distribution, Installed, Style, is_code, is_module, is_program
 from pytest_researchenv.integrity.ownsources import OwnSources, by_name, ends
 from pytest_researchenv.integrity.protocol import Entry
 from pytest_researchenv.integrity.published import Unknown
+from pytest_researchenv.integrity.saying import only_says
 from pytest_researchenv.integrity.witness import Published
 from pytest_researchenv.probes.protocol import Tree
 
 
-__all__ = ["Comparison", "Difference"]
+__all__ = ["Comparison", "Compiles", "Difference"]
 
 #: Files of which the index is asked what its wheel really holds.
 _ASKED = 3
@@ -29,16 +28,11 @@ _LEAST_PART = 1 / 3
 
 #: Bytes of a source file, in the mean of some hundred libraries.
 _MEAN_BYTES = 8 * 1024
-#: Names of sources that builds write, and the largest of those that only say something of a build.
-_SAYING = re.compile(r"_*(?:git_?|build_?)?(?:version|build|config|info|about|meta|commit|revision)(?:_?info)?_*\.py")
-_SAYING_BYTES = 16 * 1024
-#: What a source that a build step wrote may use: those of setuptools-scm and versioneer do.
-_USED = frozenset({"__future__", "json", "typing"})
-_READ = re.compile(r"json\.loads|typing\.[A-Z]\w*")
-
 #: Where a wheel has what is installed elsewhere.
 _DATA = re.compile(r"[^/]+-[^/]+\.data/.*", re.DOTALL)
 
+#: Whether a repository compiles something to a module of a name; of an empty one, whether it compiles anything.
+Compiles: TypeAlias = Callable[[str], bool]
 _Hashes: TypeAlias = Mapping[str, str]
 
 
@@ -67,7 +61,8 @@ class Comparison:
         published: what is known.
         strict: whether it must be the published one wherever it says that it came from.
         tree: the repository's pinned tree.
-        builds: whether the repository has anything that is compiled.
+        compiles: whether the repository has anything that is compiled to a module of some name.
+        is_from_elsewhere: whether it says so, and may.
         bundled: what a wheel of the same name and version holds that the system brings along: path → SHA-256.
         vendored: what such a wheel of the repository's holds; nobody else is asked then.
     """
@@ -80,7 +75,8 @@ class Comparison:
         *,
         strict: bool,
         tree: Tree,
-        builds: bool,
+        compiles: Compiles,
+        is_from_elsewhere: bool,
         bundled: Mapping[str, str],
         vendored: Mapping[str, str],
     ) -> None:
@@ -89,7 +85,8 @@ class Comparison:
         self._published = published
         self._strict = strict
         self._own = OwnSources(tree)
-        self._builds = builds
+        self._compiles = compiles
+        self._is_from_elsewhere = is_from_elsewhere
         self._bundled = bundled
         self._vendored = vendored
         #: What was not compared, though nothing differs; known after `result`.
@@ -123,27 +120,55 @@ class Comparison:
         if not found or not all(sum(there) >= len(there) * _LEAST_PART for there in found.values()):
             return False
         # What has no source at all is its own only where the repository compiles something.
-        return self._builds or all(name.partition("/")[0] in found for name in self._code if is_module(name))
+        return self._compiles("") or all(name.partition("/")[0] in found for name in self._code if is_module(name))
 
     def _unlike_tracked(self) -> list[str]:
-        """Sources that have a tracked file's place and another content; of what was laid open in place, none."""
-        if self._one.direct is not None and (self._one.direct.editable or not self._one.direct.folder):
+        """What has a tracked file's place and other content, or goes before one; of what came from elsewhere, none."""
+        if self._is_from_elsewhere:
             return []
-        found = []
-        for name in (one for one in sorted(self._code) if one.endswith(".py")):
-            entry = self._at(name)
-            if entry is None or not entry.sha256 or self._own.has(name, entry.sha256) is not False:
-                continue
-            source = self._installed.content(self._code[name])
-            content = (source.content if source else None) or b""
-            if not self._own.differs_in_version(name, content) and not self._only_says(name):
-                found.append(name)
-        return found
+        # What is laid open in place has hardly more in its site folder than what leads there.
+        code = self._in_site if self._is_editable else self._code
+        before = (name for name in code if self._goes_before(name, code))
+        return sorted({*before, *(name for name, path in code.items() if self._is_unlike(name, path))})
+
+    def _goes_before(self, name: str, code: Collection[str]) -> bool:
+        """Whether a file hides a tracked source, which no build of the repository's does."""
+        source = self._own.preferred(name)
+        # By the last part of its path alone, many a tracked file is like one.
+        if not source or ("/" not in source and source not in code):
+            return False
+        if name.endswith(".pyc"):
+            return source not in code
+        return not (name.endswith(".so") and self._compiles(posixpath.basename(name).partition(".")[0]))
+
+    def _is_unlike(self, name: str, path: str) -> bool:
+        """Whether a source has a tracked file's place, and another content."""
+        entry = self._installed.at(path)
+        digest = entry.sha256 if entry is not None and name.endswith(".py") else ""
+        if not digest or self._own.has(name, digest) is not False:
+            return False
+        source = self._installed.content(path)
+        if self._own.differs_in_version(name, (source.content if source else None) or b""):
+            return False
+        return source is None or not only_says(posixpath.basename(name), source)
+
+    @property
+    def _is_editable(self) -> bool:
+        return self._one.direct is not None and self._one.direct.editable
+
+    @property
+    def _in_site(self) -> Mapping[str, str]:
+        """The code that it lists in its site folder."""
+        below = f"{self._one.site}/"
+        return {path.removeprefix(below): path for path in self._one.files if path.startswith(below) and is_code(path)}
 
     def _edited(self, names: list[str]) -> Difference | Unknown | None:
         """What is to be said of one that has other sources than the repository, unless it is published."""
-        said = self._compared()
         words = listed("files that differ from the repository's own", names)
+        if self._is_editable:
+            # What is published, and what is in its folder, is another thing.
+            return Difference(words)
+        said = self._compared()
         if said is None or isinstance(said, Difference):
             return said and Difference(words)
         offered = self._published.offered(self._one.name, self._one.version)
@@ -243,14 +268,13 @@ class Comparison:
             return known
         if not self._code:
             return None
-        editable = self._one.direct is not None and self._one.direct.editable
         tops = {name.partition("/")[0].removesuffix(".py") for name in self._code}
         due = [
             path
             for path in known
             if SPARE.isdisjoint(path.split("/")) and not path.endswith("setup.py")
             # Of a project's folder all of it is there; of what was installed, what is below the same names.
-            if editable or not tops.isdisjoint(path.removesuffix(".py").split("/"))
+            if self._is_editable or not tops.isdisjoint(path.removesuffix(".py").split("/"))
         ]
         there = {posixpath.basename(name) for name in self._code}
         same = sum(posixpath.basename(path) in there for path in due)
@@ -317,27 +341,7 @@ class Comparison:
     def _only_says(self, name: str) -> bool:
         """Whether a source only says something of the build that wrote it, such as a version, and does nothing."""
         entry = self._installed.content(self._code.get(name, f"{self._one.site}/{name}"))
-        if not _SAYING.fullmatch(posixpath.basename(name)) or entry is None or entry.size > _SAYING_BYTES:
-            return False
-        tree = parsed(entry.content or b"")
-        return tree is not None and all(map(_is_harmless, ast.walk(tree)))
-
-
-def _is_harmless(node: ast.AST) -> bool:
-    if isinstance(node, ast.Call):
-        return written(node.func) == "json.loads"
-    if isinstance(node, ast.Import):
-        return all(alias.name in _USED and alias.asname is None for alias in node.names)
-    if isinstance(node, ast.ImportFrom):
-        return node.module in _USED and not node.level
-    if isinstance(node, ast.Attribute):
-        # `typing.sys.modules` leads everywhere, and needs no call to be changed.
-        return isinstance(node.ctx, ast.Load) and _READ.fullmatch(written(node)) is not None
-    if isinstance(node, ast.Name):
-        return node.id != "__builtins__"
-    return not isinstance(node, ast.ClassDef | ast.AsyncFunctionDef | ast.Lambda | ast.Global | ast.Delete) and not (
-        isinstance(node, ast.FunctionDef) and bool(node.decorator_list)
-    )
+        return entry is not None and only_says(posixpath.basename(name), entry)
 
 
 def _top(path: str, below: str) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pytest_researchenv.integrity.archives import Archives
 from pytest_researchenv.integrity.blanking import place_of
 from pytest_researchenv.integrity.fleeting import is_fleeting
 from pytest_researchenv.integrity.layout import Layout, layout_of
 from pytest_researchenv.integrity.opensslconf import strange_line
-from pytest_researchenv.integrity.packages import Packages, Standing
+from pytest_researchenv.integrity.packages import Packages
 from pytest_researchenv.integrity.protocol import Entry, Kind, Signs, Snapshot, is_in_base
+from pytest_researchenv.integrity.upgrades import Claims
 from pytest_researchenv.model import Finding, Sign
 from pytest_researchenv.probes.lookup import printable
 from pytest_researchenv.probes.protocol import ProbeTask
@@ -22,18 +24,24 @@ _FOLDERS = ("/usr/lib/ssl", "/etc/ssl", "/usr/local/ssl", "/etc/pki/tls")
 _FILE = "openssl.cnf"
 
 
-def configuration(task: ProbeTask, snapshot: Snapshot) -> Signs:
+def configuration(task: ProbeTask, snapshot: Snapshot, archives: Archives | None = None) -> Signs:
     """Look for configuration that has libraries of nobody's loaded, and put the base image's in its place.
+
+    Args:
+        task: what is audited.
+        snapshot: its image.
+        archives: whom to ask of packages that came later; None: nobody.
 
     Raises:
         SandboxError: the engine refuses to read.
     """
     findings, blanked = [], {}
+    claims = Claims(task, snapshot, archives)
     for path in _paths(task, snapshot):
         entry = snapshot.entry(path)
         if entry is None or is_in_base(snapshot, path, entry.sha256):
             continue
-        if (why := _doubt(task, snapshot, path, entry)) and (place := place_of(snapshot, path)):
+        if (why := _doubt(task, snapshot, path, entry, claims)) and (place := place_of(snapshot, path)):
             wanted = "a configuration that loads what the system has"
             findings.append(Finding(Sign.HOOK, printable(path), wanted, printable(why)))
             before = snapshot.base(path)
@@ -49,7 +57,7 @@ def _paths(task: ProbeTask, snapshot: Snapshot) -> Iterator[str]:
     yield from dict.fromkeys(snapshot.resolved(path) or path for path in (f"{folder}/{_FILE}" for folder in folders))
 
 
-def _doubt(task: ProbeTask, snapshot: Snapshot, path: str, entry: Entry) -> str:
+def _doubt(task: ProbeTask, snapshot: Snapshot, path: str, entry: Entry, claims: Claims) -> str:
     """What is loaded that is nobody's; empty when nothing is."""
     if entry.kind is Kind.LINK and is_fleeting(snapshot, path):
         return f"a link to {entry.link}"
@@ -61,6 +69,6 @@ def _doubt(task: ProbeTask, snapshot: Snapshot, path: str, entry: Entry) -> str:
     def is_genuine(library: str) -> bool:
         real = snapshot.resolved(library)
         judged = next(Packages(task, snapshot).judged([real]), None) if real else None
-        return judged is not None and judged.standing is Standing.GENUINE
+        return judged is not None and claims.vouches(judged)
 
     return strange_line(entry.text, is_genuine)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pytest_researchenv.integrity._reading import read_installed
+from pytest_researchenv.integrity.archives import Archives
 from pytest_researchenv.integrity.changes import change_findings
 from pytest_researchenv.integrity.frameworks import Frameworks, core_problem
 from pytest_researchenv.integrity.installed import Distribution, Installed, Style
@@ -28,13 +29,16 @@ __all__ = ["distributions"]
 _NOTHING = Nothing()
 
 
-def distributions(task: ProbeTask, snapshot: Snapshot, published: Published = _NOTHING) -> Signs:
+def distributions(
+    task: ProbeTask, snapshot: Snapshot, published: Published = _NOTHING, archives: Archives | None = None
+) -> Signs:
     """Look at all that is installed for the reported interpreter.
 
     Args:
         task: what is audited.
         snapshot: its frozen image.
         published: what the package index says of distributions.
+        archives: whom to ask of the system's packages; None: nobody.
 
     Raises:
         SandboxError: the engine refuses to read.
@@ -46,7 +50,7 @@ def distributions(task: ProbeTask, snapshot: Snapshot, published: Published = _N
     scan = scan_files(task.tree.root, task.tree.own)
     frameworks = Frameworks.of(task.repository.frameworks, frozenset(scan.names))
     untracked = Untracked(task, snapshot)
-    modules = Modules(task, layout, snapshot, installed=installed, untracked=untracked)
+    modules = Modules(task, layout, snapshot, installed=installed, untracked=untracked, archives=archives)
     found = satisfied(foreign_names(scan, OwnModules.of(task.tree.root, task.tree.files)), modules)
     stubs = stub_signs(
         task,
@@ -59,7 +63,7 @@ def distributions(task: ProbeTask, snapshot: Snapshot, published: Published = _N
         untracked=untracked,
     )
     origins = Origins(
-        task, snapshot, installed=installed, frameworks=frameworks, published=published, builds=untracked.builds
+        task, snapshot, installed=installed, frameworks=frameworks, published=published, compiles=untracked.compiles
     )
     looked = (
         stubs,

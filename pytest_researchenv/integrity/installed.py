@@ -134,6 +134,7 @@ class Installed:
         self._links = frozenset(path for path, entry in code.items() if entry.kind is Kind.LINK)
         self._roots = Counter(root for path in self._links if (root := self._root(path)))
         self._elsewhere: dict[str, dict[str, Entry]] = {}
+        self._targets: dict[str, str] = {}
         self._followed = 0
 
     def owners(self, path: str) -> tuple[Distribution, ...]:
@@ -210,6 +211,25 @@ class Installed:
     def content(self, path: str) -> Entry | None:
         """What a path leads to, with its content."""
         return self._snapshot.entry(path)
+
+    def beyond(self, path: str) -> tuple[str, str] | None:
+        """Where a listed path leads to, when it is a link or lies behind one: what is to be read, and the path in that.
+
+        What is to be read is a folder outside to which many such links lead, or the path itself.
+        """
+        if path in self._links:
+            root = self._root(path)
+            return (root, self._target(path)) if root and self._roots[root] >= _MANY_LINKS else (path, path)
+        link = self.link_above(path)
+        if not link:
+            return None
+        if link not in self._targets:
+            self._targets[link] = self._snapshot.resolved(link)
+        target = self._targets[link]
+        # A whole image is not read because a link leads to its root.
+        if target.count("/") <= 1 or any(site.startswith(f"{target}/") for site in self.sites):
+            return None
+        return target, f"{target}{path.removeprefix(link)}"
 
     def leads_to_known(self, path: str) -> bool:
         """Whether a link leads to a file that a distribution lists, or that the base image has."""

@@ -15,6 +15,7 @@ from pytest_researchenv.integrity.copies import Copy, copy_of
 from pytest_researchenv.integrity.elf import read_elf
 from pytest_researchenv.integrity.genuine import doubt, launches
 from pytest_researchenv.integrity.layout import Layout, NoLayout, layout_of
+from pytest_researchenv.integrity.libraryfiles import MODULES, compared, goes_before, is_python, is_site
 from pytest_researchenv.integrity.loader import found_at
 from pytest_researchenv.integrity.packages import Judged, Packages, Standing, entries_at
 from pytest_researchenv.integrity.pickles import runs_code
@@ -38,8 +39,6 @@ _FEW = 20
 _MOST_LINKS = 200
 
 _DIFFERS = "its content differs"
-_MODULES = (".py", ".pyc", ".so")
-_HOOKS = ("sitecustomize", "usercustomize")
 
 
 def interpreter(task: ProbeTask, snapshot: Snapshot, libraries: StandardLibraries | None = None) -> Signs:
@@ -107,12 +106,14 @@ class _Look:
         if judged is None:
             return
         path, is_copy = judged.entry.path, False
-        if judged.standing is Standing.UNOWNED and (original := self._original(judged.entry)) is not None:
-            judged, is_copy = original, True
+        if (judged.claimed or judged.standing is Standing.UNOWNED) and (one := self._original(judged.entry)):
+            judged, is_copy = one, True
         standard = self._owner_of_library()
         if judged.owner:
             self._found(path, f"the file of {judged.owner}", _DIFFERS)
-        elif judged.standing is Standing.GENUINE:
+        elif judged.claimed and (why := doubt(self.layout.elf)):
+            self._found(path, f"the Python of the package {judged.claimed[0]}", why)
+        elif judged.standing is Standing.GENUINE and (not judged.claimed or self._is_systems(path, standard)):
             self._library(path, is_packaged=True)
             if standard not in (_Source.SYSTEM, _Source.COPY):
                 self._found(
@@ -128,6 +129,10 @@ class _Look:
         else:
             self._library(path, is_packaged=False)
             self.remarks.append(f"{printable(path)} is a Python, and no package owns it to compare it with")
+
+    def _is_systems(self, path: str, standard: _Source) -> bool:
+        """Whether a program that a package came with lies where Debian has it, for the library that it has."""
+        return standard is _Source.SYSTEM and path == f"/usr/bin/python{self.layout.version}"
 
     def _original(self, entry: Entry) -> Judged | None:
         """The interpreter of which this one is a copy, as `venv --copies` makes them."""
@@ -145,7 +150,9 @@ class _Look:
         """Who has the standard library."""
         top = self.snapshot.resolved(self.layout.stdlib[0]) if self.layout.stdlib else ""
         judged = self._judged(f"{top}/os.py")
-        if judged is not None and judged.standing is not Standing.UNOWNED:
+        is_owned = judged is not None and judged.standing is not Standing.UNOWNED
+        # What only records of the agent's time vouch for is compared as nobody's, but where Debian has its own.
+        if judged is not None and is_owned and (not judged.claimed or top == f"/usr/lib/python{self.layout.version}"):
             return _Source.SYSTEM
         if is_conda(self.snapshot, self.snapshot.resolved(self.layout.base_prefix)):
             return _Source.CONDA
@@ -155,7 +162,7 @@ class _Look:
         prefix = posixpath.dirname(posixpath.dirname(entry.path))
         if not is_conda(self.snapshot, prefix):
             return False
-        listed = conda_sums(self.snapshot, prefix, _is_python).get(entry.path)
+        listed = conda_sums(self.snapshot, prefix, is_python).get(entry.path)
         if listed is not None and listed != entry.sha256:
             self._found(entry.path, "the file of conda's package", _DIFFERS)
         return listed is not None
@@ -175,10 +182,11 @@ class _Look:
             self._found(path, f"the {name} that it starts", "it is nowhere")
             return
         judged = self._judged(found.path)
-        if (judged is not None and judged.standing is Standing.GENUINE) or self._is_conda(found):
+        is_genuine = judged is not None and judged.standing is Standing.GENUINE
+        if (judged is not None and is_genuine and not judged.claimed) or self._is_conda(found):
             return
         owner = judged.owner if judged else ""
-        if owner or is_packaged:
+        if owner or (is_packaged and not is_genuine):
             self._found(found.path, f"the {name} of {owner or 'the package that has the interpreter'}", _DIFFERS)
             return
         with file_of(self.task, found) as file:
@@ -198,7 +206,7 @@ class _Look:
                 self._unchecked(present)
             case _Source.CONDA:
                 prefix = self.snapshot.resolved(self.layout.base_prefix)
-                self._recorded(present, top, conda_sums(self.snapshot, prefix, _is_python))
+                self._recorded(present, top, conda_sums(self.snapshot, prefix, is_python))
             case _Source.COPY:
                 self._copied(top)
             case _Source.UNKNOWN:
@@ -211,12 +219,12 @@ class _Look:
         """The standard library's folder, and what the agent's layer has in it; without site folders."""
         top = self.snapshot.resolved(self.layout.stdlib[0]) if self.layout.stdlib else ""
         touched = self.snapshot.touched(top) if top else {}
-        return top, [path for path, kind in touched.items() if kind != "D" and not _is_site(path, top)]
+        return top, [path for path, kind in touched.items() if kind != "D" and not is_site(path, top)]
 
     @cached_property
     def _copy(self) -> Copy | None:
         top, present = self._touched
-        return copy_of(self.task, self.snapshot, top, _compared(present, top))
+        return copy_of(self.task, self.snapshot, top, compared(present, top))
 
     def _copied(self, top: str) -> None:
         """Accuse what is not as it was copied."""
@@ -226,7 +234,7 @@ class _Look:
         for name in self._copy.differing:
             self._found(f"{top}/{name}", f"a copy of the file in {original}", _DIFFERS)
         for name in self._copy.strange:
-            if name.endswith(_MODULES):
+            if name.endswith(MODULES):
                 self._found(f"{top}/{name}", f"a copy of {original}", "a module that is not there")
 
     def _released(self, present: Collection[str], top: str) -> None:
@@ -238,7 +246,7 @@ class _Look:
             why = f": {library.reason}" if library.reason else ""
             self.remarks.append(f"the standard library {shown} has no record to compare it with{why}")
             return
-        for difference in differences(self.snapshot, top, _compared(present, top), library):
+        for difference in differences(self.snapshot, top, compared(present, top), library):
             if difference.patched:
                 self.remarks.append(
                     f"{printable(difference.path)} differs from CPython {version}, as builders change it"
@@ -258,9 +266,9 @@ class _Look:
 
     def _packaged(self, present: Collection[str], top: str) -> None:
         """Compare a standard library with the base image's, or with what dpkg recorded."""
-        compared = _compared(present, top)
+        own = compared(present, top)
         files, links = [], 0
-        for entry in entries_at(self.snapshot, compared):
+        for entry in entries_at(self.snapshot, own):
             if entry.kind is Kind.FILE:
                 files.append(entry.path)
             elif entry.kind is Kind.LINK:
@@ -271,27 +279,30 @@ class _Look:
             path = judged.entry.path
             if judged.owner:
                 self._found(path, f"the file of {judged.owner}", _DIFFERS)
-            elif judged.standing is Standing.UNOWNED and path.endswith(_MODULES):
+            elif judged.standing is Standing.UNOWNED and path.endswith(MODULES):
                 self._found(path, "modules of the standard library", "a module that no package owns")
+            elif judged.claimed and goes_before(self.snapshot, path):
+                whose = f"a module of the package {judged.claimed[0]}"
+                self._found(path, "the module of its name", f"{whose}, which Python prefers")
 
     def _is_same_link(self, path: str) -> bool:
         """Whether a link leads to what the base image has there."""
         before, entry = self.snapshot.base(path), self.snapshot.entry(path)
         if before is None:
-            return not path.endswith(_MODULES) and not (entry is not None and entry.is_folder)
+            return not path.endswith(MODULES) and not (entry is not None and entry.is_folder)
         return entry is not None and before.kind is entry.kind is Kind.FILE and before.sha256 == entry.sha256
 
     def _recorded(self, present: Collection[str], top: str, listed: Mapping[str, str]) -> None:
         """Compare a standard library with what conda recorded."""
-        compared = _compared(present, top)
-        for entry in entries_at(self.snapshot, compared):
+        own = compared(present, top)
+        for entry in entries_at(self.snapshot, own):
             path = entry.path
             if entry.kind is Kind.LINK and not self.snapshot.resolved(path).startswith(f"{top}/"):
                 self._found(path, "the file of conda's package", f"a link to {entry.link}")
             elif entry.kind is not Kind.FILE:
                 continue
             elif path not in listed:
-                if path.endswith(_MODULES):
+                if path.endswith(MODULES):
                     self._found(path, "modules of the standard library", "a module that conda's package does not have")
             elif entry.sha256 != listed[path]:
                 self._found(path, "the file of conda's package", _DIFFERS)
@@ -336,21 +347,3 @@ class _Look:
 
     def _found(self, path: str, claimed: str, observed: str) -> None:
         self.findings.append(Finding(Sign.INTERPRETER, printable(path), claimed, printable(observed)))
-
-
-def _is_python(record: str) -> bool:
-    return record.startswith(("python-3", "libpython-", "libpython3"))
-
-
-def _compared(present: Collection[str], top: str) -> frozenset[str]:
-    """What of a standard library is compared: neither bytecode beside sources nor start-up modules."""
-    return frozenset(path for path in present if not is_cached(path) and not _is_hook(path, top))
-
-
-def _is_site(path: str, top: str) -> bool:
-    return path.startswith((f"{top}/site-packages/", f"{top}/dist-packages/"))
-
-
-def _is_hook(path: str, top: str) -> bool:
-    """Whether it is what `hooks` looks at."""
-    return path.removeprefix(f"{top}/").partition("/")[0].partition(".")[0] in _HOOKS

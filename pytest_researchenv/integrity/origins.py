@@ -10,7 +10,7 @@ from typing import final
 
 from pytest_researchenv.integrity._metadata import wheel_files
 from pytest_researchenv.integrity.changes import sign_of
-from pytest_researchenv.integrity.comparing import Comparison, Difference
+from pytest_researchenv.integrity.comparing import Comparison, Compiles, Difference
 from pytest_researchenv.integrity.frameworks import Frameworks
 from pytest_researchenv.integrity.installed import Distribution, Installed, Style, is_module
 from pytest_researchenv.integrity.labelled import label_of
@@ -31,6 +31,7 @@ __all__ = ["Doubt", "Origins"]
 
 #: Code of a distribution that nobody writes to satisfy an import; detectron2 has 11 MB, a typical library 200 kB.
 _LARGE_BYTES = 256 * 1024
+_EGG = ".egg/"
 _WHEELS = "/usr/share/python-wheels"
 
 
@@ -59,7 +60,7 @@ class Origins:
         installed: what is installed.
         frameworks: those that the repository is judged by.
         published: what is known of published distributions.
-        builds: whether the repository has anything that is compiled.
+        compiles: whether the repository has anything that is compiled to a module of some name.
     """
 
     def __init__(
@@ -70,14 +71,14 @@ class Origins:
         installed: Installed,
         frameworks: Frameworks,
         published: Published,
-        builds: bool,
+        compiles: Compiles,
     ) -> None:
         self._task = task
         self._snapshot = snapshot
         self._installed = installed
         self._frameworks = frameworks
         self._published = published
-        self._builds = builds
+        self._compiles = compiles
         self._tracing = Tracing(task, snapshot)
         self._comparisons: dict[Distribution, Comparison] = {}
         self._workdir = snapshot.resolved(task.environment.workdir) or task.environment.workdir
@@ -154,9 +155,27 @@ class Origins:
 
     def _shared(self, strange: Collection[Distribution]) -> dict[str, Distribution]:
         """Modules of some distributions that others import, so that those may run in them: name → whose it is."""
-        tops = {name: one for one in strange for path in one.files if (name := _top_module(one, path))}
+        tops = {name: one for one in strange for name in self._tops(one)}
         imported = imported_by_distributions(self._snapshot, self._installed, tops, but=strange)
         return {name: tops[name] for name in imported}
+
+    def _tops(self, one: Distribution) -> Iterator[str]:
+        """The top-level modules that a distribution has, or says that it has."""
+        egg = one.style is Style.EGG
+        below = f"{one.path if egg else one.site}/"
+        yield from one.modules
+        yield from filter(None, (_top_module(path.removeprefix(below)) for path in one.files if path.startswith(below)))
+        yield from self._in_eggs.get(one.path, ()) if egg else ()
+
+    @cached_property
+    def _in_eggs(self) -> Mapping[str, set[str]]:
+        """The top-level modules that lie in eggs that are folders: the egg's path → names."""
+        found: dict[str, set[str]] = {}
+        for path in self._installed.code:
+            folder, egg, inner = path.partition(_EGG)
+            if egg and (name := _top_module(inner)):
+                found.setdefault(f"{folder}{_EGG.removesuffix('/')}", set()).add(name)
+        return found
 
     def file_doubt(self, one: Distribution, path: str, digest: str) -> Doubt | Unknown | None:
         """Why nobody published a file that a distribution lists; None when somebody did.
@@ -221,7 +240,8 @@ class Origins:
                 self._published,
                 strict=self._frameworks.have(one),
                 tree=self._task.tree,
-                builds=self._builds,
+                compiles=self._compiles,
+                is_from_elsewhere=self._tracing.is_from_another_host(one),
                 bundled=self._bundled(one),
                 vendored=self._tracing.vendored(one),
             )
@@ -305,6 +325,6 @@ class Origins:
                 yield Finding(Sign.FRAMEWORK, printable(path), should, said)
 
 
-def _top_module(one: Distribution, path: str) -> str:
-    """The top-level module that a file of a distribution is of; empty of what is none."""
-    return path.removeprefix(f"{one.site}/").partition("/")[0].partition(".")[0] if is_module(path) else ""
+def _top_module(path: str) -> str:
+    """The top-level module that a file is of, by its path in the folder of modules; empty of what is none."""
+    return path.partition("/")[0].partition(".")[0] if is_module(path) else ""

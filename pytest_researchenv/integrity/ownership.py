@@ -15,15 +15,15 @@ from typing import final
 
 from pytest_researchenv.integrity._archives import ZIP_ERRORS, table_doubt
 from pytest_researchenv.integrity._metadata import editable_mapping
+from pytest_researchenv.integrity.archives import Archives
 from pytest_researchenv.integrity.fleeting import is_fleeting
-from pytest_researchenv.integrity.installed import Distribution, Installed, Style, is_module
+from pytest_researchenv.integrity.installed import Distribution, Installed, is_module
 from pytest_researchenv.integrity.layout import Layout
 from pytest_researchenv.integrity.modulefiles import Form, Place, modules_in
-from pytest_researchenv.integrity.outside import fetched_code
-from pytest_researchenv.integrity.packages import Packages, Standing
 from pytest_researchenv.integrity.parts import Parts
 from pytest_researchenv.integrity.protocol import Kind, Snapshot
-from pytest_researchenv.integrity.untracked import LEFT, PROJECT, Untracked
+from pytest_researchenv.integrity.untracked import Untracked
+from pytest_researchenv.integrity.vouching import Vouching, lists
 from pytest_researchenv.probes.lookup import printable
 from pytest_researchenv.probes.outside import standard_library
 from pytest_researchenv.probes.protocol import ProbeTask
@@ -31,8 +31,6 @@ from pytest_researchenv.probes.protocol import ProbeTask
 
 __all__ = ["BYSTANDERS", "ELSEWHERE", "Modules", "Owned"]
 
-#: Folders above a module that are searched for it.
-_LEVELS = 6
 #: Folders on the path that are looked in; honest environments have some ten.
 _MOST_FOLDERS = 300
 #: Files of a namespace package that are looked at one by one.
@@ -72,10 +70,18 @@ class Modules:
         snapshot: the frozen image.
         installed: what is installed for it.
         untracked: what the agent left in the repository.
+        archives: whom to ask of the system's packages; None: nobody.
     """
 
     def __init__(
-        self, task: ProbeTask, layout: Layout, snapshot: Snapshot, *, installed: Installed, untracked: Untracked
+        self,
+        task: ProbeTask,
+        layout: Layout,
+        snapshot: Snapshot,
+        *,
+        installed: Installed,
+        untracked: Untracked,
+        archives: Archives | None = None,
     ) -> None:
         self._task = task
         self._layout = layout
@@ -83,7 +89,8 @@ class Modules:
         self._installed = installed
         self._untracked = untracked
         self._workdir = snapshot.resolved(task.environment.workdir) or task.environment.workdir
-        self._parts = Parts(layout, snapshot, installed, self._workdir)
+        self._vouching = Vouching(task, snapshot, installed, untracked, archives)
+        self._parts = Parts(layout, snapshot, installed, untracked)
         self._known: dict[str, Mapping[str, tuple[Place, ...]]] = {}
         # Folder → the first part of a path in it, without its ending → the paths.
         self._files: dict[str, dict[str, list[str]]] = {}
@@ -118,27 +125,29 @@ class Modules:
         return frozenset(name for site in self._installed.sites for name in self._in(site))
 
     def beside(self) -> frozenset[str]:
-        """The names of modules that an agent put into other folders of the path, but for the repository's."""
+        """The names of modules that an agent put into other folders of the path, or linked into site folders."""
         known = {*self._installed.sites, *self._standard}
-        others = (one for one in self._path if one not in known and not f"{one}/".startswith(f"{self._workdir}/"))
-        return frozenset(name for folder in others for name in self._in(folder))
+        names = {name for folder in self._path if folder not in known for name in self._in(folder)}
+        return frozenset(names.union(name for name, _, is_plain in self._unlisted() if not is_plain))
 
     def strays(self) -> dict[str, str]:
         """Modules of the site folders that an agent put there, and that no distribution has → why nobody has them.
 
         There may be any number of them. Links count for those that somebody has: what they lead to is not looked at.
         """
+        return {name: self._stranger(place) for name, place, is_plain in self._unlisted() if is_plain}
+
+    def _unlisted(self) -> Iterator[tuple[str, Place, bool]]:
+        """Modules that an agent put into site folders, and no distribution lists; and whether none is a link."""
         installed = self._installed
         claimed = {(one.site, name) for one in installed.distributions for name in one.modules}
-        found = {}
         for site in installed.sites:
             for name, (place, *_) in self._in(site).items():
                 paths = self._files[site][name] if place.form is Form.NAMESPACE else [place.path]
-                files = all(path in installed.touched and installed.code[path].kind is Kind.FILE for path in paths)
-                listed = any(_vouches(one, path) for path in paths for one in installed.owners(path))
-                if files and not listed and (site, name) not in claimed and not installed.egg(place.path):
-                    found[name] = self._stranger(place)
-        return found
+                listed = any(lists(one, path) for path in paths for one in installed.owners(path))
+                put = all(path in installed.touched for path in paths)
+                if put and not listed and (site, name) not in claimed and not installed.egg(place.path):
+                    yield name, place, all(installed.code[path].kind is Kind.FILE for path in paths)
 
     def lent(self) -> Iterator[tuple[str, Place]]:
         """Modules that the standard library imports where it can, and does not have itself: where it would get them.
@@ -177,7 +186,7 @@ class Modules:
             return Owned()
         below = self._files.get(place.folder, {}).get(name, [])
         paths = below if place.form is Form.NAMESPACE and below else [place.path]
-        listed = [one for path in paths for one in self._installed.owners(path) if _vouches(one, path)]
+        listed = [one for path in paths for one in self._installed.owners(path) if lists(one, path)]
         claimed = [one for one in self._installed.distributions if one.site == place.folder and name in one.modules]
         egg = self._installed.egg(place.path)
         everyone = tuple(dict.fromkeys((*listed, *claimed, *((egg,) if egg else ()))))
@@ -185,8 +194,8 @@ class Modules:
             return Owned(stranger=part)
         if everyone:
             return Owned(everyone)
-        if any(map(self._is_vouched, paths[:_MOST_LOOKS])):
-            return Owned(tuple(self._editable(place.path)))
+        if any(map(self._vouching.vouches, paths[:_MOST_LOOKS])):
+            return Owned(tuple(self._vouching.editable(place.path)))
         return Owned(stranger=self._stranger(place))
 
     # --- finding ------------------------------------------------------------------------------------------
@@ -293,47 +302,6 @@ class Modules:
 
     # --- owning -------------------------------------------------------------------------------------------
 
-    def _editable(self, path: str) -> Iterator[Distribution]:
-        """The editable installs of the folder that a file is in."""
-        for one in self._installed.distributions:
-            if one.direct and one.direct.editable and path.startswith(f"{self._snapshot.resolved(one.direct.folder)}/"):
-                yield one
-
-    def _is_vouched(self, path: str) -> bool:
-        """Whether a file that no distribution lists is the base image's, the repository's, a project's or Debian's."""
-        real = self._snapshot.resolved(path)
-        if not real or any(real.startswith(f"{site}/") for site in self._installed.sites):
-            untouched = real and not self._installed.is_touched(path) and real not in self._installed.touched
-            return bool(untouched or any(_vouches(one, real) for one in self._installed.owners(real)))
-        if real.startswith(f"{self._workdir}/"):
-            return self._untracked.explained(real.removeprefix(f"{self._workdir}/"))
-        if real not in self._snapshot.touched(posixpath.dirname(real)) or self._is_of_project(real):
-            return True
-        return any(one.standing is Standing.GENUINE for one in Packages(self._task, self._snapshot).judged([real]))
-
-    def _is_of_project(self, path: str) -> bool:
-        """Whether a file is in a project that has an author, or is installed as such."""
-        folder = self._project(path)
-        left = bool(folder) and any(self._snapshot.link(f"{folder}/{name}") for name in LEFT)
-        # What nobody fetched is the agent's own, whatever lies beside it.
-        left = left and (self._fetched is not False or self._snapshot.base(folder) is not None)
-        return left or (bool(folder) and any(self._editable(path)))
-
-    @cached_property
-    def _fetched(self) -> bool | None:
-        return fetched_code(self._task)
-
-    def _project(self, path: str) -> str:
-        """The folder of the project that a file is in; empty when it is in none."""
-        folder = posixpath.dirname(path)
-        for _ in range(_LEVELS):
-            if folder.count("/") < 1 or folder == "/":
-                break
-            if any(self._snapshot.link(f"{folder}/{name}") for name in PROJECT):
-                return folder
-            folder = posixpath.dirname(folder)
-        return ""
-
     def _stranger(self, place: Place) -> str:
         return f"{place.path}, which no distribution and no project has"
 
@@ -341,11 +309,6 @@ class Modules:
 def _is_inner(name: str) -> bool:
     """Whether only the standard library itself imports a module of it by that name."""
     return name.startswith("_") or name == "nt"
-
-
-def _vouches(one: Distribution, path: str) -> bool:
-    """Whether a distribution that lists a file says what is in it, or says so of no file."""
-    return one.style is not Style.WHEEL or bool(one.files[path]) or not one.has_digests
 
 
 def _is_of_another(path: str) -> bool:

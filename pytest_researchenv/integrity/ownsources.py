@@ -16,8 +16,13 @@ __all__ = ["OwnSources", "by_name", "ends"]
 
 #: Where setuptools lays links to the modules of a project that is installed editable in its strict mode.
 _LINKS = re.compile(r"build/__editable__\.[^/]+/")
-#: What builds write into sources that say their version.
-_VERSION = re.compile(rb"[ \t]*_*(?:version|VERSION)\w*[ \t]*(?::[^=\n]*)?=[ \t]*[\"'][\w.+!-]*[\"'][ \t]*(?:#.*)?")
+#: What builds write into sources that say their version. An annotation is run as all other code is.
+_VERSION = re.compile(
+    rb"[ \t]*_*(?:version|VERSION)\w*[ \t]*(?::[ \t]*(?:\w+\.)?(?:str|Final(?:\[str\])?)[ \t]*)?"
+    rb"=[ \t]*[\"'][\w.+!-]*[\"'][ \t]*(?:#.*)?"
+)
+#: Names of modules that Python prefers to a source, or takes where there is none.
+_COMPILED = re.compile(r"[^.]+(?:\.abi3|\.cpython-[^.]+)?\.so|[^.]+\.pyc", re.DOTALL)
 #: Bytes of a tracked source that is compared.
 _MOST_BYTES = 4 * 1024**2
 
@@ -46,6 +51,19 @@ class OwnSources:
     def differs_in_version(self, name: str, content: bytes) -> bool:
         """Whether a source differs from one of them in nothing but what it says of its version."""
         return _without_version(content) in map(_without_version, self._contents(name))
+
+    def preferred(self, name: str) -> str:
+        """As what source one of them is installed, in whose place Python takes an installed file; empty when in none.
+
+        Args:
+            name: of the file in its site folder; that a build compiles it is not asked.
+        """
+        folder, file = posixpath.split(name)
+        if _COMPILED.fullmatch(file):
+            source = posixpath.join(folder, f"{file.partition('.')[0]}.py")
+            return source if self.like(source) else ""
+        is_package = file == "__init__.py" and not self.like(name)
+        return f"{folder}.py" if is_package and self.like(f"{folder}.py") else ""
 
     @cached_property
     def _by_name(self) -> dict[str, list[str]]:

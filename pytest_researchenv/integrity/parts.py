@@ -15,6 +15,7 @@ from pytest_researchenv.integrity.installed import Distribution, Installed
 from pytest_researchenv.integrity.layout import Layout
 from pytest_researchenv.integrity.modulefiles import Form, Place
 from pytest_researchenv.integrity.protocol import Snapshot, is_in_base
+from pytest_researchenv.integrity.untracked import Untracked
 
 
 __all__ = ["Parts"]
@@ -30,14 +31,14 @@ class Parts:
         layout: where the interpreter looks.
         snapshot: the frozen image.
         installed: what is installed for it.
-        workdir: the repository's folder, without links: what is in it is for other checks.
+        untracked: what the agent left in the repository.
     """
 
-    def __init__(self, layout: Layout, snapshot: Snapshot, installed: Installed, workdir: str) -> None:
+    def __init__(self, layout: Layout, snapshot: Snapshot, installed: Installed, untracked: Untracked) -> None:
         self._layout = layout
         self._snapshot = snapshot
         self._installed = installed
-        self._workdir = workdir
+        self._untracked = untracked
 
     def stranger(self, name: str, place: Place, owners: Collection[Distribution]) -> str:
         """Why what is found by a name is a part of something else, or another module; empty when it is neither.
@@ -53,7 +54,12 @@ class Parts:
         if owners and _named(shown) == name:
             return self._inside(place.folder, owners, shown)
         real = self._snapshot.resolved(shown)
-        if not real or real.startswith(f"{self._workdir}/") or not self._is_anothers(real, place):
+        below = f"{self._untracked.workdir}/"
+        if real.startswith(below) and not any(real.startswith(f"{site}/") for site in self._installed.sites):
+            # Whether anybody has it is for other checks.
+            is_called = self._untracked.is_called(name, real.removeprefix(below))
+            return "" if is_called else f"{shown}, which is {real} by another name"
+        if not real or not self._is_anothers(real, place):
             return ""
         if _named(real) != name:
             return f"{shown}, which is {real} by another name"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -12,7 +12,7 @@ from pytest_researchenv.integrity._imported import imported as imported_names
 from pytest_researchenv.integrity.installed import Distribution, Installed
 from pytest_researchenv.integrity.modulefiles import Place
 from pytest_researchenv.integrity.ownership import BYSTANDERS, ELSEWHERE, Modules
-from pytest_researchenv.integrity.protocol import Signs, Snapshot
+from pytest_researchenv.integrity.protocol import Entry, Signs, Snapshot
 from pytest_researchenv.integrity.untracked import Offer, Untracked
 from pytest_researchenv.model import Finding, Sign
 from pytest_researchenv.probes.imports import ImportScan, OwnModules
@@ -31,6 +31,8 @@ _COMMON = frozenset(
 _NEVER_BUILT = frozenset({"jax", "jaxlib", "numpy", "tensorflow", "torch", "torchaudio", "torchvision", "triton"})
 #: What runs at the start of Python is for another check.
 _HOOKS = frozenset({"sitecustomize", "usercustomize", "_virtualenv"})
+#: Links by themselves that are followed; of more than these, what is installed has a problem of its own.
+_MOST_SINGLE = 2000
 #: Statements that import, with what they name.
 _IMPORT = re.compile(rb"^[ \t]*(?:from[ \t]+(\w+)|import[ \t]+([\w., \t]+))", re.MULTILINE)
 _OWNED = "a distribution or the repository has it"
@@ -226,14 +228,29 @@ def imported_by_distributions(
     def counts(path: str) -> bool:
         return path.endswith(".py") and any(one not in but for one in installed.owners(path))
 
-    for site in installed.sites if names else ():
-        for entry in snapshot.tree(site, counts):
-            content = (counts(entry.path) and entry.content) or b""
-            said = (re.findall(r"(?:^|,)\s*(\w+)", _named(match)) for match in _IMPORT.finditer(content))
-            # Prose has lines of this form as well.
-            if not imported.issuperset(maybe := set(chain.from_iterable(said)).intersection(names)):
-                imported |= maybe & imported_names(entry.text)
+    for entry in _sources(snapshot, installed, counts) if names else ():
+        said = (re.findall(r"(?:^|,)\s*(\w+)", _named(match)) for match in _IMPORT.finditer(entry.content or b""))
+        # Prose has lines of this form as well.
+        if not imported.issuperset(maybe := set(chain.from_iterable(said)).intersection(names)):
+            imported |= maybe & imported_names(entry.text)
     return frozenset(imported)
+
+
+def _sources(snapshot: Snapshot, installed: Installed, counts: Callable[[str], bool]) -> Iterator[Entry]:
+    """Sources of distributions, with content; those behind links, as some installers leave all of them, too."""
+    for site in installed.sites:
+        yield from (entry for entry in snapshot.tree(site, counts) if entry.content is not None)
+    beyond: dict[str, set[str]] = {}
+    for path in {path for one in installed.distributions for path in one.files if counts(path)}:
+        if found := installed.beyond(path):
+            folder, target = found
+            beyond.setdefault(folder, set()).add(target)
+    single = [folder for folder, targets in beyond.items() if targets == {folder}]
+    for folder in beyond.keys() - set(single):
+        real = snapshot.resolved(folder)
+        wanted = {f"{real}{target.removeprefix(folder)}" for target in beyond[folder]}
+        yield from (entry for entry in snapshot.tree(folder, wanted.__contains__) if entry.content is not None)
+    yield from filter(None, map(installed.content, sorted(single)[:_MOST_SINGLE]))
 
 
 def _named(match: re.Match[bytes]) -> str:

@@ -68,7 +68,8 @@ _CORE = frozenset(
 _OPENSSL = re.compile(r".*/(?:engines-[\d.]+|ossl-modules)/[^/]*\.so", re.DOTALL)
 #: What the C library itself loads to convert text, in every program that has a locale, and what it is told by.
 _CONVERTING = re.compile(r"/usr/lib(?:\d+|x32)?/(?:[^/]*/)?gconv/.*", re.DOTALL)
-_NAME_SERVICE = re.compile(r"libnss_\w+\.so\.2")
+_NAME_SERVICE = re.compile(r"libnss_.+\.so\.2", re.DOTALL)
+_SERVICES = "/etc/nsswitch.conf"
 
 
 def system(task: ProbeTask, snapshot: Snapshot) -> Signs:
@@ -81,6 +82,7 @@ def system(task: ProbeTask, snapshot: Snapshot) -> Signs:
     look.folders()
     look.files()
     look.libraries()
+    look.services()
     return look.signs()
 
 
@@ -239,6 +241,13 @@ class _Look:
                     continue
                 observed = f"{observed}: {why}"
             self._found(path, f"the system's own {name}", observed)
+
+    def services(self) -> None:
+        """Name services whose names are ways to a library."""
+        entry = self.snapshot.entry(_SERVICES)
+        lines = (line.partition("#")[0] for line in (entry.text if entry else "").splitlines())
+        if strange := next((word for line in lines for word in line.split() if "/" in word), ""):
+            self._found(_SERVICES, "the names of services", strange)
 
     def _is_recached(self) -> bool:
         """Whether the loader's cache is not the base image's own; without one, it looks in other folders first."""

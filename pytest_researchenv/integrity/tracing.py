@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Mapping
 from functools import cached_property
 from typing import final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from packaging.utils import (
     InvalidSdistFilename,
@@ -50,13 +50,16 @@ class Tracing:
             return False
         if one.direct.folder:
             return any(self._snapshot.link(f"{one.direct.folder}/{name}") for name in LEFT)
-        try:
-            url = urlsplit(one.direct.url)
-        except ValueError:
+        url = _parts(one.direct.url)
+        at_hand = one.direct.source and url is not None and self._snapshot.link(f"{url.path}/.git") is not None
+        return at_hand or self.is_from_another_host(one)
+
+    def is_from_another_host(self, one: Distribution) -> bool:
+        """Whether it says that it came from another host, and nothing contradicts that."""
+        if one.direct is None or one.direct.folder or self.is_contradicted(one):
             return False
-        if url.scheme.rpartition("+")[2] in _REMOTE:
-            return bool(url.netloc)
-        return one.direct.source and self._snapshot.link(f"{url.path}/.git") is not None
+        url = _parts(one.direct.url)
+        return url is not None and url.scheme.rpartition("+")[2] in _REMOTE and bool(url.netloc)
 
     def is_contradicted(self, one: Distribution) -> bool:
         """Whether it says that it came from elsewhere, and the proxy's record has nothing that the agent got there."""
@@ -86,6 +89,13 @@ class Tracing:
             if is_of(path, one) and file.is_file() and not file.is_symlink() and file.stat().st_size < _WHEEL_BYTES:
                 return wheel_files(file.read_bytes())
         return {}
+
+
+def _parts(url: str) -> SplitResult | None:
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return None
 
 
 def is_of(path: str, one: Distribution) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePosixPath
@@ -36,6 +36,14 @@ _ENDINGS = re.compile(r"(.+?)(?:_pb2(?:_grpc)?|_grpc|Lexer|Parser|Listener|Visit
 #: What compiles Python sources to extensions of the same name.
 _COMPILERS = re.compile(rb"cythonize|mypyc|nuitka", re.IGNORECASE)
 _SETUP_BYTES = 1024 * 1024
+#: What says how a project is built, by which a package may lie in a folder that is not called like it.
+_BUILDS = frozenset({"setup.py", "setup.cfg", "pyproject.toml"})
+_PLACING = re.compile(
+    r"package[_-]dir[^\n{]*(\{[^}]*\})|^package_dir[ \t]*=[ \t]*\n((?:[ \t]+.*\n?)+)"
+    r"|^\[tool\..*(?:package-dir|sources|force-include)\"?\][ \t]*\n((?:[^\[\n].*\n?|\n)*)",
+    re.MULTILINE,
+)
+_WORD = re.compile(r"[^\W\d]\w*")
 #: What is compiled, and where sources may be that are no part of the tree.
 _NATIVE = (
     *(".c", ".cc", ".cpp", ".cu", ".cxx", ".f", ".f90", ".go", ".hip", ".m", ".mm", ".nim", ".pxd", ".pyx", ".pyx.in"),
@@ -97,6 +105,22 @@ class Untracked:
         built = path.endswith(".so") and self.builds
         return built or self._is_generated(path) or self._is_of_project(path)
 
+    def is_called(self, name: str, path: str) -> bool:
+        """Whether what is at a path, relative to the repository, is called by a name, be it by its build alone."""
+        package = posixpath.dirname(path) if posixpath.basename(path).startswith("__init__.") else path
+        return posixpath.basename(package).partition(".")[0] == name or name in self._renamed
+
+    def _is_own(self, name: str, real: str) -> bool:
+        """Whether what is at a path of the image is the repository's own by a name."""
+        inside = real.removeprefix(f"{self.workdir}/")
+        return inside != real and self.explained(inside) and self.is_called(name, inside)
+
+    @cached_property
+    def _renamed(self) -> frozenset[str]:
+        """Words by which builds say in which folders packages lie: one may lie in a folder of another name."""
+        said = (match for text in self._builds(_BUILDS) for match in _PLACING.finditer(text.decode(errors="replace")))
+        return frozenset(word for match in said for word in _WORD.findall(match[0]))
+
     def offers(self) -> Iterator[tuple[str, str, Offer]]:
         """Each folder, name and thing that an import of that name leads to there; nothing that is explained."""
         for (folder, name), offer in self._offers.items():
@@ -123,6 +147,10 @@ class Untracked:
     def builds(self) -> bool:
         """Whether the repository has anything that a build could make an extension of."""
         return self._compiles or any(path.endswith(_NATIVE) for path in self._tracked)
+
+    def compiles(self, stem: str) -> bool:
+        """Whether the repository's build compiles a source of a name; without one, whether it may compile anything."""
+        return self._is_built(stem) if stem else self.builds
 
     def placeholders(self) -> Iterator[str]:
         """Folders by a name that setuptools' finders put on the path, relative, for that nothing is there."""
@@ -196,13 +224,15 @@ class Untracked:
 
     @cached_property
     def _compiles(self) -> bool:
+        return any(map(_COMPILERS.search, self._builds({"setup.py", "pyproject.toml"})))
+
+    def _builds(self, names: Collection[str]) -> Iterator[bytes]:
+        """What tracked files of some names hold."""
         for path in self._tracked:
             file = self._task.tree.root / path
-            if posixpath.basename(path) in ("setup.py", "pyproject.toml") and file.is_file() and not file.is_symlink():
+            if posixpath.basename(path) in names and file.is_file() and not file.is_symlink():
                 with file.open("rb") as stream:
-                    if _COMPILERS.search(stream.read(_SETUP_BYTES)):
-                        return True
-        return False
+                    yield stream.read(_SETUP_BYTES)
 
     @cached_property
     def _offers(self) -> Mapping[tuple[str, str], Offer]:
@@ -221,7 +251,7 @@ class Untracked:
         return found
 
     def is_package(self, path: str) -> bool:
-        """Whether a path is a link to a package that lies outside the repository."""
+        """Whether a path is a link to a package that is not the repository's own of that name."""
         self._looks += 1
         if self._looks > _MOST_LOOKS:
             # Nobody has so many files with the names of modules, and no ending.
@@ -232,7 +262,7 @@ class Untracked:
         target = self._snapshot.resolved(entry.path)
         if not target:
             return is_fleeting(self._snapshot, entry.path)
-        if target == self.workdir or target.startswith(f"{self.workdir}/"):
+        if target == self.workdir or self._is_own(posixpath.basename(path), target):
             return False
         if self._snapshot.entry(f"{target}/__init__.py") is not None:
             return True

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from pytest_researchenv._apt import Source, sources_in
 from pytest_researchenv.integrity.archives import Archive, Archives, Package, Unpublished
 from pytest_researchenv.integrity.installed import is_code
-from pytest_researchenv.integrity.outside import asked_for
+from pytest_researchenv.integrity.outside import asked_for, fetched_code
 from pytest_researchenv.integrity.packages import (
     Judged,
     Packages,
@@ -31,7 +31,7 @@ from pytest_researchenv.probes.lookup import printable
 from pytest_researchenv.probes.protocol import ProbeTask
 
 
-__all__ = ["upgrades"]
+__all__ = ["Claims", "upgrades"]
 
 _LISTED = 20
 #: Packages that archives are asked about: those first that probes run for sure. A desktop has some 2000.
@@ -73,6 +73,34 @@ def upgrades(task: ProbeTask, snapshot: Snapshot, archives: Archives) -> Signs:
 
 
 @final
+class Claims:
+    """Tells whether a package that came later vouches for what it does not have, or is of nobody's.
+
+    Args:
+        task: what is audited.
+        snapshot: its image.
+        archives: whom to ask; None: nobody.
+    """
+
+    def __init__(self, task: ProbeTask, snapshot: Snapshot, archives: Archives | None) -> None:
+        self._look = None if archives is None else _Look(task, snapshot, archives)
+
+    def vouches(self, judged: Judged) -> bool:
+        """Whether a file is as the base image or a package has it that somebody may have published.
+
+        People build packages of their own, but for a module that is imported by its path, or for a library that a
+        configuration names, such a package says no more than the file itself.
+
+        Raises:
+            SandboxError: the engine refuses to read.
+        """
+        if judged.standing is not Standing.GENUINE or not judged.claimed:
+            return judged.standing is Standing.GENUINE
+        look = self._look
+        return look is None or any(look.may_have(name, judged) for name in judged.claimed)
+
+
+@final
 @dataclass
 class _Look:
     """One look at packages."""
@@ -92,14 +120,34 @@ class _Look:
             if count == _MOST_PACKAGES:
                 self.remarks[f"{len(claims) - count} packages are as their own records say: there are too many"] = None
                 break
-            package = Package(name.partition(":")[0], *known.get(name, ("", "")))
-            match self.archives.of(self._archive, package):
+            package, found = self._asked(name, known)
+            match found:
                 case Unpublished() as said:
                     self._unpublished(package, files, said)
                 case Unknown(reason):
                     self.remarks |= {f"{package} is as its own records say: {reason}": None} if reason else {}
                 case published:
                     self._compare(package, files, published)
+
+    def may_have(self, name: str, judged: Judged) -> bool:
+        """Whether a package that somebody published may have a file."""
+        _, found = self._asked(name, installed_packages(self.snapshot))
+        match found:
+            case Unpublished() as said:
+                return bool(self._elsewhere(said))
+            case Unknown():
+                return fetched_code(self.task) is not False
+            case published:
+                return judged.entry.sha256 in {
+                    digest for path, digest in published.items() if _merged(path, self._merged) == judged.entry.path
+                }
+
+    def _asked(
+        self, name: str, known: Mapping[str, tuple[str, str]]
+    ) -> tuple[Package, Mapping[str, str] | Unpublished | Unknown]:
+        """What archives say of a package, by the name of its record."""
+        package = Package(name.partition(":")[0], *known.get(name, ("", "")))
+        return package, self.archives.of(self._archive, package)
 
     # --- which ---
 
@@ -182,6 +230,10 @@ class _Look:
         if not said.known and not any(map(self._replaces, files)):
             # People build packages, and fetch some that their authors publish elsewhere.
             return said.reason
+        return self._elsewhere(said)
+
+    def _elsewhere(self, said: Unpublished) -> str:
+        """From where a package may have come that no known repository has; empty where it hardly came from there."""
         if other := next((source for source in self._others if self._is_plausible(source)), None):
             return f"{printable(other.uri, 200)}, which cannot be asked, may have it"
         if said.later and (said.since is None or said.since > _made(self.task) - _SLACK):

@@ -261,6 +261,24 @@ def test_what_nobody_publishes_and_distributions_import(tmp_path: Path, importin
     assert kinds(signs) == ({Sign.DISTRIBUTION} if told else set())
 
 
+@pytest.mark.parametrize(
+    "own",
+    [
+        {**distribution(SITE, "own", {}), f"{SITE}/own-1.0.dist-info/top_level.txt": "numpy\n"}
+        | {f"{SITE}/numpy/__init__.py": ""},
+        {f"{SITE}/own-1.0-py3.11.egg/numpy/__init__.py": "", f"{SITE}/x.pth": "./own-1.0-py3.11.egg\n"}
+        | {f"{SITE}/own-1.0-py3.11.egg/EGG-INFO/PKG-INFO": "Name: own\nVersion: 1.0\n"},
+    ],
+)
+def test_what_nobody_publishes_and_only_says_that_it_has_a_module(tmp_path: Path, own: Nodes) -> None:
+    """Its files are listed nowhere, be they in a folder that it names, or in one of its own."""
+    files = {**FILES, "dep/core.py": "import numpy\n"}
+
+    signs = audited(tmp_path, {**distribution(SITE, "dep", files), **own}, tracked=USES, published=wheel(files))
+
+    assert kinds(signs) == {Sign.DISTRIBUTION}
+
+
 @pytest.mark.parametrize("version", ["1.1", "1.0+local"])
 def test_a_version_that_nobody_publishes(tmp_path: Path, version: str) -> None:
     """The name alone is no origin."""

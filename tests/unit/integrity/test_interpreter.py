@@ -206,3 +206,70 @@ def test_a_program_with_many_libraries_costs_little() -> None:
 
     assert found is not None
     assert len(found.needed) == 4096
+
+
+# --- what a package has that nobody but the agent's own records knows ----------------------------------------
+
+
+def packaged(files: dict[str, bytes], name: str = "kept") -> Nodes:
+    """A package as dpkg installs it, whoever made it."""
+    about = f"Package: {name}\nStatus: install ok installed\nVersion: 1.0\n\n"
+    return {
+        **files,
+        "/var/lib/dpkg/status": STATUS + about,
+        f"/var/lib/dpkg/info/{name}.md5sums": md5(*files.items()),
+    }
+
+
+EMBEDDING = elf(needed=SHARED, names=(*LAUNCHER, "dlopen"), runpath="$ORIGIN/../lib")
+STARTING = elf(needed=SHARED, names=LAUNCHER, runpath="$ORIGIN/../lib")
+OPT = {"/opt/py/lib/python3.11/os.py": b"", "/opt/py/lib/python3.11/site.py": b""}
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        ({"/opt/py/bin/python3": EMBEDDING, **OPT, "/opt/py/lib/libpython3.11.so.1.0": python_elf(loader="")}, "bin"),
+        ({"/opt/py/bin/python3": STARTING, **OPT, "/opt/py/lib/libpython3.11.so.1.0": elf(loader="")}, "lib"),
+        ({"/opt/py/bin/python3": python_elf(loader="/opt/py/ld.so"), **OPT}, "bin"),
+        ({"/opt/py/bin/python3": python_elf() + b"own", **OPT}, ""),
+    ],
+)
+def test_a_package_of_the_agents_own_makes_no_python_of_a_program(files: dict[str, bytes], told: str) -> None:
+    """Its records fit whatever is in it: it is judged as what nobody has."""
+    found = fields(packaged(files), "/opt/py/bin/python3")
+
+    assert [path.split("/")[3] for path in found] == ([told] if told else [])
+
+
+@pytest.mark.parametrize("path", ["/usr/bin/pyshell", "/usr/bin/python3.11-shell", "/opt/bin/python3"])
+def test_the_systems_library_is_for_the_systems_program(path: str) -> None:
+    """And for none of a package that came later, be it a Python."""
+    own = {path: python_elf() + b"own"}
+    beside: Nodes = {} if path.startswith("/usr") else {"/opt/lib/python3.11": Link("/usr/lib/python3.11")}
+
+    assert path in fields({**packaged(own), **beside}, path)
+
+
+def test_a_module_of_a_later_package_does_not_go_before_the_systems() -> None:
+    """More modules it may have; Debian's own packages add some."""
+    more = {
+        f"{STDLIB}/tkinter/__init__.py": b"x",
+        f"{STDLIB}/lib-dynload/_tkinter.cpython-311-x86_64-linux-gnu.so": b"y",
+    }
+    before = {f"{STDLIB}/os.cpython-311-x86_64-linux-gnu.so": b"x"}
+
+    assert fields(packaged(more)) == []
+    assert fields(packaged(before)) == [*before]
+
+
+def test_a_library_of_a_package_is_no_packages() -> None:
+    """A copy of the system's with another line in it is neither a copy nor the system's."""
+    evil = "encodings/__init__.py"
+    names = {path: node for path, node in DEBIAN.items() if path.startswith(f"{STDLIB}/") and isinstance(node, bytes)}
+    library = {path.replace("/usr", "/opt/py", 1): node for path, node in names.items()}
+    library[f"/opt/py/lib/python3.11/{evil}"] += b"import evil\n"
+    python = DEBIAN["/usr/bin/python3.11"]
+    assert isinstance(python, bytes)
+
+    assert fields(packaged({"/opt/py/bin/python3.11": python, **library}), "/opt/py/bin/python3.11") != []

@@ -235,6 +235,10 @@ OWN = {f"src/{path}": content for path, content in FILES.items() if isinstance(c
         ({**FILES, "dep/__init__.py": "__version__ = '1.0.post3'\nA = 1\n"}, False),
         ({**FILES, "dep/core.py": "B = 42\n"}, True),
         ({**FILES, "dep/core.py": "__version__ = '1' if open('/opt/x') else '2'\nB = 2\n"}, True),
+        ({**FILES, "dep/core.py": "__version__: str = '1.0'\nB = 2\n"}, False),
+        ({**FILES, "dep/core.py": "VERSION: typing.Final[str] = '1.0'\nB = 2\n"}, False),
+        ({**FILES, "dep/core.py": "version: exec('import os') = '1.0'\nB = 2\n"}, True),
+        ({**FILES, "dep/core.py": "version: other[0] = '1.0'\nB = 2\n"}, True),
     ],
 )
 def test_an_installed_copy_of_the_repositorys_own_is_the_repositorys(
@@ -248,6 +252,60 @@ def test_an_installed_copy_of_the_repositorys_own_is_the_repositorys(
         signs = audited(tmp_path, nodes, tracked={**USES, **own}, published=Index())
 
         assert kinds(signs) == ({Sign.DISTRIBUTION} if told else set())
+
+
+EDITED = {**FILES, "dep/core.py": "B = 42\n"}
+ELSEWHERE = f"{ABOUT}/direct_url.json"
+
+
+@pytest.mark.parametrize(
+    ("files", "noted", "told"),
+    [
+        (EDITED, from_folder(WORKDIR, editable=True), True),
+        (FILES, from_folder(WORKDIR, editable=True), False),
+        ({"dep_editable.pth": f"{WORKDIR}/src\n"}, from_folder(WORKDIR, editable=True), False),
+        (EDITED, {ELSEWHERE: '{"url": "x", "archive_info": {}}'}, True),
+        (EDITED, {ELSEWHERE: '{"url": "file:///opt/dep-1.0-py3-none-any.whl", "archive_info": {}}'}, True),
+        (FILES, {ELSEWHERE: '{"url": "file:///opt/dep-1.0-py3-none-any.whl", "archive_info": {}}'}, False),
+        (EDITED, {ELSEWHERE: f'{{"url": "file://{WORKDIR}", "vcs_info": {{"vcs": "git"}}}}'}, True),
+        (EDITED, {ELSEWHERE: '{"url": "https://host.example/dep.git", "vcs_info": {"vcs": "git"}}'}, False),
+    ],
+)
+def test_that_a_copy_of_the_repositorys_own_came_from_elsewhere_is_not_just_believed(
+    tmp_path: Path, files: dict[str, bytes | str], noted: dict[str, bytes | str], *, told: bool
+) -> None:
+    """Nor that it is laid open in place: what it has in its site folder is compared all the same."""
+    nodes: Nodes = {**distribution(SITE, "dep", files), **noted, f"{WORKDIR}/.git/config": ""}
+
+    signs = audited(tmp_path, nodes, tracked={**USES, **OWN, "setup.py": ""}, published=Index())
+
+    assert (Sign.DISTRIBUTION in kinds(signs)) is told
+
+
+@pytest.mark.parametrize(
+    ("more", "tracked", "told"),
+    [
+        ({"dep/__init__.cpython-311-x86_64-linux-gnu.so": b"\x7fELF"}, {}, True),
+        ({"dep/core.abi3.so": b"\x7fELF"}, {}, True),
+        ({"dep/core.abi3.so": b"\x7fELF"}, {"csrc/x.cpp": ""}, True),
+        ({"dep/core.abi3.so": b"\x7fELF"}, {"src/dep/core.pxd": ""}, False),
+        ({"dep/core.abi3.so": b"\x7fELF"}, {"setup.py": "mypycify()"}, False),
+        ({"dep/_C.so": b"\x7fELF"}, {"csrc/x.cpp": ""}, False),
+        ({"dep/core.pyc": b"x"}, {}, False),
+        ({"dep/own.pyc": b"x"}, {"src/dep/own.py": ""}, True),
+        ({"dep/core/__init__.py": "B = 2\n"}, {}, True),
+        ({"dep/made_pb2.py": "B = 2\n"}, {}, False),
+    ],
+)
+def test_nothing_goes_before_the_repositorys_own_sources_in_a_copy(
+    tmp_path: Path, more: dict[str, bytes | str], tracked: dict[str, str], *, told: bool
+) -> None:
+    """All of them may be there as they are tracked, and Python takes what is compiled, or a folder."""
+    nodes = distribution(SITE, "dep", {**FILES, **more})
+
+    signs = audited(tmp_path, nodes, tracked={**USES, **OWN, **tracked}, published=Index())
+
+    assert kinds(signs) == ({Sign.DISTRIBUTION} if told else set())
 
 
 def test_a_published_one_of_the_same_names_is_no_copy(tmp_path: Path) -> None:

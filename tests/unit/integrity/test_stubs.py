@@ -245,7 +245,15 @@ def test_names_that_nothing_can_satisfy_are_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "nodes", [{f"{SITE}/extra.py": ""}, {f"{SITE}/x.pth": "/opt/libraries\n", "/opt/libraries/extra/__init__.py": ""}]
+    "nodes",
+    [
+        {f"{SITE}/extra.py": ""},
+        {f"{SITE}/x.pth": "/opt/libraries\n", "/opt/libraries/extra/__init__.py": ""},
+        {f"{SITE}/x.pth": f"{WORKDIR}/kept\n", f"{WORKDIR}/kept/extra/__init__.py": ""},
+        {f"{SITE}/extra": Link("/opt/libraries/extra"), "/opt/libraries/extra/__init__.py": ""},
+        {f"{SITE}/extra.py": Link("/opt/libraries/extra.py"), "/opt/libraries/extra.py": ""},
+        {f"{SITE}/extra/__init__.py": Link("/opt/libraries/extra.py"), "/opt/libraries/extra.py": ""},
+    ],
 )
 @pytest.mark.parametrize(
     ("source", "told"),
@@ -264,6 +272,24 @@ def test_what_only_a_distribution_imports_is_somebodys_too(
 
     assert kinds(signs) == ({Sign.DISTRIBUTION} if told else set())
     assert not signs.modules
+
+
+@pytest.mark.parametrize("count", [0, 30])
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_distributions_that_are_links_import_as_others_do(tmp_path: Path, count: int, *, is_folder: bool) -> None:
+    """Some installers leave links to their caches in the place of each file, or of each folder."""
+    cache = "/root/.cache/archive/0a1b"
+    files: dict[str, bytes | str] = {f"dep/part{number}.py": "A = 1\n" for number in range(count)}
+    files["dep/__init__.py"] = "import extra\n"
+    installed = distribution(SITE, "dep", files)
+    nodes: dict[str, bytes | str | Link | Folder | None] = dict(installed)
+    for path in files:
+        nodes[f"{cache}/{path}"] = nodes.pop(f"{SITE}/{path}")
+        nodes |= {} if is_folder else {f"{SITE}/{path}": Link(f"{cache}/{path}")}
+    nodes |= {f"{SITE}/dep": Link(f"{cache}/dep")} if is_folder else {}
+
+    assert audited(tmp_path, nodes, tracked=USES).findings == ()
+    assert kinds(audited(tmp_path, {**nodes, f"{SITE}/extra.py": ""}, tracked=USES)) == {Sign.DISTRIBUTION}
 
 
 @pytest.mark.parametrize(

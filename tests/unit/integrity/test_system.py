@@ -207,11 +207,21 @@ def test_a_package_that_came_later_has_no_library_elsewhere() -> None:
         "/usr/lib/libm.so.6",
         f"{LIB}/tls/libz.so.1",
         f"{LIB}/libnss_evil.so.2",
+        f"{LIB}/libnss_for-ged.so.2",
+        f"{LIB}/libnss_a b.so.2",
     ],
 )
 def test_a_library_that_hides_beside_the_systems(path: str) -> None:
     """The loader looks there first, or the name service asks it."""
     assert fields({path: EVIL}) == [path]
+
+
+def test_a_name_service_that_is_called_by_a_way_to_a_library() -> None:
+    """Its name becomes a part of a path."""
+    services = "/etc/nsswitch.conf"
+
+    assert fields({services: "# see /usr/share/doc\npasswd: files systemd [NOTFOUND=return]\n"}) == []
+    assert fields({services: "passwd: files /../../opt/evil\n"}) == [services]
 
 
 def built(library: str, version: str, *, names: int = 100, **options: object) -> bytes:

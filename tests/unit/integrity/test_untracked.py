@@ -85,7 +85,13 @@ def test_untracked_files_that_stand_for_a_module_are_told(tmp_path: Path, path: 
         ({"torch": Link("/opt/torch"), "/opt/torch/data.txt": ""}, False),
         ({"torch": Link("/opt/nowhere")}, False),
         ({"torch": Link("/proc/self/root/opt/torch"), "/opt/torch/__init__.py": ""}, True),
-        ({"torch": Link("data"), "data/__init__.py": ""}, False),
+        ({"torch": Link("data"), "data/__init__.py": ""}, True),
+        ({"torch": Link(".venv/torch"), ".venv/torch/__init__.py": ""}, True),
+        ({"torch": Link("pkg")}, True),
+        ({"torch": Link("data"), "data/notes.txt": ""}, False),
+        ({"json": Link(".venv/json"), ".venv/json/__init__.py": ""}, True),
+        ({"outer": Link("pkg/outer"), "pkg/outer/__init__.py": ""}, False),
+        ({"inner": Link("pkg/inner")}, False),
         ({"utils/__init__.py": ""}, True),
         ({"utils.cpython-311-x86_64-linux-gnu.so": native()}, True),
         ({"fast.cpython-311-x86_64-linux-gnu.so": native()}, False),
@@ -96,7 +102,7 @@ def test_untracked_files_that_stand_for_a_module_are_told(tmp_path: Path, path: 
 def test_untracked_files_do_not_go_before_tracked_ones(tmp_path: Path, nodes: Nodes, *, told: bool) -> None:
     """Packages before modules, extensions before sources, links before all; what the repository compiles is its own."""
     tracked = {"run.py": "import utils, torch\n", "utils.py": "", "scripts/go.py": "import utils\n"}
-    tracked |= {"fast.py": "", "fast.pxd": "", "pkg/__init__.py": ""}
+    tracked |= {"fast.py": "", "fast.pxd": "", "pkg/__init__.py": "", "pkg/inner/__init__.py": "import inner\n"}
     installed = {**distribution(SITE, "torch", torch()), **distribution(SITE, "wandb", {"wandb/__init__.py": ""})}
     placed = {path if path.startswith("/") else f"{WORKDIR}/{path}": node for path, node in nodes.items()}
 
@@ -144,6 +150,45 @@ def test_the_repositorys_own_modules_are_its_own(tmp_path: Path) -> None:
 
     assert audited(tmp_path, nodes, tracked=tracked).findings == ()
     assert audited(tmp_path, {**nodes, f"{WORKDIR}/empty": Folder()}, tracked=tracked).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("nodes", "more", "told"),
+    [
+        ({f"{SITE}/dep": Link(f"{WORKDIR}/src/own")}, {}, True),
+        ({f"{SITE}/dep.py": Link(f"{WORKDIR}/src/own/__init__.py")}, {}, True),
+        ({f"{SITE}/__editable___dep_finder.py": f"MAPPING = {{'dep': '{WORKDIR}/src/own'}}\n"}, {}, True),
+        (
+            {f"{SITE}/dep": Link(f"{WORKDIR}/src/own")},
+            {"setup.py": "setup(dep=1, package_dir={'': 's'})"},
+            True,
+        ),
+        ({f"{SITE}/dep": Link(f"{WORKDIR}/src/dep")}, {"src/dep/__init__.py": ""}, False),
+        ({f"{SITE}/dep": Link(f"{WORKDIR}/src/own")}, {"setup.py": "setup(package_dir={'dep': 'src/own'})"}, False),
+        (
+            {f"{SITE}/dep": Link(f"{WORKDIR}/src/own")},
+            {"setup.cfg": "[options]\npackage_dir =\n  dep=src/own\n"},
+            False,
+        ),
+        (
+            {f"{SITE}/__editable___dep_finder.py": f"MAPPING = {{'dep': '{WORKDIR}/src/own'}}\n"},
+            {"pyproject.toml": '[project]\nname = "x"\n\n[tool.setuptools.package-dir]\ndep = "src/own"\n'},
+            False,
+        ),
+        (
+            {f"{SITE}/dep": Link(f"{WORKDIR}/src/own")},
+            {"setup.cfg": "[options]\npackage_dir =\n  =src\ninstall_requires =\n  dep\n"},
+            True,
+        ),
+    ],
+)
+def test_a_tracked_package_is_none_of_another_name(
+    tmp_path: Path, nodes: Nodes, more: dict[str, str], *, told: bool
+) -> None:
+    """A link or a finder gives it one; where the repository's build does so, it is its own."""
+    signs = audited(tmp_path, nodes, tracked={**USES, "src/own/__init__.py": "", **more})
+
+    assert kinds(signs) == ({Sign.STUB} if told else set())
 
 
 def test_decoys_do_not_hide_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
