@@ -221,7 +221,7 @@ class Modules:
         return self._known[folder]
 
     def _listed(self, folder: str) -> Mapping[str, tuple[Place, ...]]:
-        installed, below = self._installed, f"{folder}/"
+        installed, below = self._installed, f"{folder.rstrip('/')}/"
         if folder in installed.sites or any(folder.startswith(f"{site}/") for site in installed.sites):
             paths: Iterable[str] = installed.code
         else:
