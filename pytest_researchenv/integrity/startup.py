@@ -40,6 +40,7 @@ from pytest_researchenv.integrity.protocol import Signs, Snapshot, is_in_base
 from pytest_researchenv.integrity.pth import EASY_INSTALL, STARTS_SINCE, namespace, paths_only
 from pytest_researchenv.integrity.published import Unknown
 from pytest_researchenv.integrity.reaching import Reach
+from pytest_researchenv.integrity.recorded import recorded
 from pytest_researchenv.integrity.sitefolders import Pth
 from pytest_researchenv.model import Finding, Sign
 from pytest_researchenv.probes.lookup import printable
@@ -110,6 +111,7 @@ class _Look:
         if not self._is_theirs(path, pth.sha256):
             owners = self._owners(path, pth.sha256)
             if not owners:
+                self._taken(path, self._unowned(pth.path, pth.sha256), paths_only(pth.text))
                 return
             generated = self._generated(path, lines, owners)
             if generated is None:
@@ -157,6 +159,8 @@ class _Look:
         if owners:
             doubt = self._listed(entry.path, entry.sha256, owners)
             self._taken(path, doubt or self.reach.doubt(imported(entry.text)), "")
+        else:
+            self._taken(path, self._unowned(source, entry.sha256), "")
 
     # --- whose it is ---
 
@@ -178,6 +182,14 @@ class _Look:
     def _owners(self, path: str, digest: str) -> list[Distribution]:
         owners = self.installed.owners(path)
         return [one for one in owners if one.style is Style.WHEEL and one.files[path] == digest != ""]
+
+    def _unowned(self, path: str, digest: str) -> Doubt | None:
+        """Why something is nobody's that `hooks` takes for listed; None where that accuses it already."""
+        for site in self.layout.path:
+            named = path.replace(f"{self.snapshot.resolved(site)}/", f"{site}/", 1)
+            if named.startswith(f"{site}/") and digest in recorded(self.snapshot, site, [named]).get(named, ()):
+                return Doubt("it is listed by nothing that is installed")
+        return None
 
     def _listed(self, path: str, digest: str, owners: list[Distribution]) -> Doubt | None:
         """Why nobody published a file that distributions list."""

@@ -62,6 +62,22 @@ def test_debians_packages_own_their_path_files() -> None:
     assert found(signs({edited: "import evil\n"}, "/usr/bin/python3")) == [edited]
 
 
+@pytest.mark.parametrize(
+    "before", ["a\f", "a\x1c", "a\u2028", "a\r", '"a\n', "~"], ids=["feed", "separator", "line", "return", "quote", "~"]
+)
+def test_a_row_of_a_record_is_the_same_to_all_readers(before: str) -> None:
+    """What ends a line for some alone, and a line in quotes; and what pip removed lists nothing."""
+    nodes = distribution(SITE, "x", {"x.pth": "import x\n"})
+    path, info = f"{SITE}/x.pth", f"{SITE}/x-1.0.dist-info"
+    listed = nodes.pop(f"{info}/RECORD").decode()
+    if before == "~":
+        nodes[f"{SITE}/~-1.0.dist-info/RECORD"] = listed.encode()
+    else:
+        nodes[f"{info}/RECORD"] = f"{before}{listed}".encode()
+
+    assert found(signs(dict(nodes))) == [path]
+
+
 NAMESPACE = (
     "import sys, types, os;p = os.path.join(sys._getframe(1).f_locals['sitedir'], *('google',));"
     "importlib = __import__('importlib.util');__import__('importlib.machinery');"

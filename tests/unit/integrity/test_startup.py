@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_researchenv.integrity import editable
+from pytest_researchenv.integrity import editable, startup
 from pytest_researchenv.integrity.protocol import Signs
 from pytest_researchenv.model import PathSource, Repository, Sign
 from pytest_researchenv.sandbox.fake import Folder
@@ -81,6 +81,18 @@ def test_what_an_index_does_not_have_is_a_hook(tmp_path: Path, index: Index) -> 
 
     assert hooks(signs) == [PTH]
     assert signs.blanked == {PTH: "/opt\n"}
+
+
+def test_what_only_one_reader_takes_for_listed_is_a_hook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One asks RECORDs for start-up code that nobody lists, and one distributions for what they list."""
+    monkeypatch.setattr(startup, "recorded", lambda _, site, paths: {path: {digest} for path in paths if site == SITE})
+    files = {"tidy.pth": LINE, "sitecustomize.py": LINE}
+    digest = hashlib.sha256(LINE.encode()).hexdigest()
+
+    signs = audited(tmp_path, {f"{SITE}/{name}": text for name, text in files.items()}, published=Index())
+
+    assert hooks(signs) == [f"{SITE}/{name}" for name in files]
+    assert signs.blanked == {f"{SITE}/{name}": "" for name in files}
 
 
 def test_many_other_files_hide_none(tmp_path: Path) -> None:
