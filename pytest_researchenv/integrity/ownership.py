@@ -143,15 +143,18 @@ class Modules:
     def lent(self) -> Iterator[tuple[str, Place]]:
         """Modules that the standard library imports where it can, and does not have itself: where it would get them.
 
-        It asks for what other systems have, wherever it runs, and for what was taken out of it.
+        It asks for what other systems have, wherever it runs, and for what was taken out of it. What goes before it is
+        asked for in any case.
         """
+        before = set(map(self._snapshot.resolved, self._layout.first))
         # Of older versions only those names are known that are documented; public ones of others are packages' names.
         wanted = (self._stdlib | set(filter(_is_inner, sys.stdlib_module_names)) | ELSEWHERE) - BYSTANDERS
         for folder in self._path:
             for name in wanted.intersection(self._in(folder)) if folder not in self._standard else ():
                 place = self._in(folder)[name][0]
                 there = self._behind(place) if place.form is Form.LINK else place
-                if there is not None and not self._is_standard(name):
+                goes_before = folder in before and there is not None and there.form is not Form.NAMESPACE
+                if there is not None and (goes_before or not self._is_standard(name)):
                     yield name, there
 
     def _is_standard(self, name: str) -> bool:
@@ -194,9 +197,7 @@ class Modules:
     @cached_property
     def _path(self) -> tuple[str, ...]:
         """`sys.path`, links followed."""
-        # What easy_install wrote for a long time moves its folders to the front.
-        first = [folder for pth in self._layout.pths if "__egginsert" in pth.text for folder in pth.folders]
-        entries = list(dict.fromkeys((*self._variable(), *first, *self._layout.path)))
+        entries = list(dict.fromkeys((*self._variable(), *self._layout.first, *self._layout.path)))
         if len(entries) > _MOST_FOLDERS:
             self._installed.problems.append(f"more than {_MOST_FOLDERS} folders are on the path")
         return tuple(dict.fromkeys(filter(None, map(self._snapshot.resolved, entries[:_MOST_FOLDERS]))))

@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from pytest_researchenv.integrity import virtualenv
+from pytest_researchenv.integrity import pth, virtualenv
 from pytest_researchenv.integrity.protocol import Signs
 from pytest_researchenv.model import Sign
 from pytest_researchenv.sandbox.fake import Folder
@@ -76,6 +76,39 @@ def test_a_row_of_a_record_is_the_same_to_all_readers(before: str) -> None:
         nodes[f"{info}/RECORD"] = f"{before}{listed}".encode()
 
     assert found(signs(dict(nodes))) == [path]
+
+
+COUNTS, MOVES = "import sys; sys.__plen = len(sys.path)", sorted(pth._MOVES)
+
+
+@pytest.mark.parametrize("moves", MOVES)
+def test_what_easy_install_writes_moves_its_own_folders(moves: str) -> None:
+    """It counts before all of them, and moves them after."""
+    assert signs({f"{SITE}/easy-install.pth": f"{COUNTS}\n./a.egg\n/opt/b\n{moves}\n", "/opt/b": Folder()}) == Signs()
+    assert signs({f"{SITE}/easy-install.pth": f"{COUNTS}\r\n./a.egg\r\n{moves}"}) == Signs()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{moves}",
+        "/opt\n{moves}",
+        "/opt\n{counts}\n{moves}",
+        "{counts}\n{moves}\n/opt",
+        "{counts}\n{counts}\n{moves}",
+        "{counts}\n{moves}\n{moves}",
+        "{counts}\f/opt\n{moves}",
+        "\n{counts}\x1c\n/opt\n{moves}",
+    ],
+)
+def test_a_file_that_moves_what_others_add_is_a_hook(text: str) -> None:
+    """Whatever lists it: folders of files before it would go before the standard library."""
+    written = text.format(counts=COUNTS, moves=MOVES[0])
+    path = f"{SITE}/z.pth"
+
+    assert found(signs({path: written})) == [path]
+    listed = distribution(SITE, "x", {"z.pth": written})
+    assert found(signs({**listed, f"{SITE}/a.pth": f"{COUNTS}\n"})) == [path]
 
 
 NAMESPACE = (

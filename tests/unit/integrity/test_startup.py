@@ -85,9 +85,9 @@ def test_what_an_index_does_not_have_is_a_hook(tmp_path: Path, index: Index) -> 
 
 def test_what_only_one_reader_takes_for_listed_is_a_hook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One asks RECORDs for start-up code that nobody lists, and one distributions for what they list."""
-    monkeypatch.setattr(startup, "recorded", lambda _, site, paths: {path: {digest} for path in paths if site == SITE})
     files = {"tidy.pth": LINE, "sitecustomize.py": LINE}
     digest = hashlib.sha256(LINE.encode()).hexdigest()
+    monkeypatch.setattr(startup, "recorded", lambda _, site, paths: {path: {digest} for path in paths if site == SITE})
 
     signs = audited(tmp_path, {f"{SITE}/{name}": text for name, text in files.items()}, published=Index())
 

@@ -11,7 +11,7 @@ from typing import IO
 
 import pytest
 
-from pytest_researchenv.integrity import ownership
+from pytest_researchenv.integrity import ownership, pth
 from pytest_researchenv.integrity.modulefiles import Form, modules_in
 from pytest_researchenv.model import ImportPolicy, PathSource, Repository, Sign
 from pytest_researchenv.sandbox.fake import FakeContainer, Folder, Link
@@ -32,6 +32,7 @@ def egg(**files: str) -> bytes:
     return buffer.getvalue()
 
 
+COUNTS, (MOVES, *_) = "import sys; sys.__plen = len(sys.path)", sorted(pth._MOVES)
 ABOUT = {"EGG-INFO__PKG-INFO": "Name: dep\nVersion: 1.0\n"}
 
 
@@ -210,11 +211,22 @@ def test_a_genuine_file_is_no_module_of_another_name(tmp_path: Path, nodes: Node
 
 def test_what_easy_install_put_first_is_found_first(tmp_path: Path) -> None:
     """Its lines of code move folders before everything else, a genuine distribution included."""
-    moved = "import sys; sys.__plen = len(sys.path)\n/opt/stubs\nimport sys; p=getattr(sys,'__egginsert',0)\n"
+    moved = f"{COUNTS}\n/opt/stubs\n{MOVES}\n"
     nodes: Nodes = {**distribution(SITE, "dep", {"dep.py": ""}), "/opt/stubs/dep.py": ""}
 
     assert audited(tmp_path, {**nodes, f"{SITE}/easy-install.pth": "/opt/stubs\n"}, tracked=USES).findings == ()
     assert kinds(audited(tmp_path, {**nodes, f"{SITE}/easy-install.pth": moved}, tracked=USES)) == {Sign.STUB}
+
+
+def test_what_goes_before_the_standard_library_is_somebodys(tmp_path: Path) -> None:
+    """What easy_install moves there; a folder without an `__init__` goes before nothing."""
+    moved: Nodes = {f"{SITE}/easy-install.pth": f"{COUNTS}\n/opt/first\n{MOVES}\n"}
+
+    assert kinds(audited(tmp_path, {**moved, "/opt/first/json.py": ""})) == {Sign.INTERPRETER}
+    for name in ("json/part.py", "other.py", "test/__init__.py"):
+        assert audited(tmp_path, {**moved, f"/opt/first/{name}": ""}).findings == ()
+    after: Nodes = {f"{SITE}/a.pth": "/opt/first\n"}
+    assert audited(tmp_path, {**moved, **after, "/opt/first/json.py": ""}).findings == ()
 
 
 def test_a_line_added_to_anothers_record_makes_nobody_an_owner(tmp_path: Path) -> None:
