@@ -100,6 +100,13 @@ class Reach:
                 waiting.extend(sorted(more))
         return None
 
+    def another(self, path: str) -> Doubt | None:
+        """Why an import of a module of a site folder leads to another; None where it leads there, or nowhere."""
+        name = posixpath.basename(path).partition(".")[0]
+        place = self._modules.find(name)
+        other = self._shadow(name) or (place.path if place is not None and place.path != path else "")
+        return Doubt(f"it imports {name}, for which {printable(other)} stands") if other else None
+
     def pointed(self, one: Distribution, points: Collection[str]) -> Doubt | None:
         """Why what a distribution's entry points lead to is nobody's, or another's that is not what was published."""
         for name in sorted({module.partition(".")[0] for point in points for module in one.groups[point]}):

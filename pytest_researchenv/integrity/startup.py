@@ -42,6 +42,7 @@ from pytest_researchenv.integrity.published import Unknown
 from pytest_researchenv.integrity.reaching import Reach
 from pytest_researchenv.integrity.recorded import recorded
 from pytest_researchenv.integrity.sitefolders import Pth
+from pytest_researchenv.integrity.virtualenv import PTH, is_known_line
 from pytest_researchenv.model import Finding, Sign
 from pytest_researchenv.probes.lookup import printable
 from pytest_researchenv.probes.protocol import ProbeTask
@@ -110,6 +111,11 @@ class _Look:
         names = imported("\n".join(lines))
         if not self._is_theirs(path, pth.sha256):
             owners = self._owners(path, pth.sha256)
+            if not owners and posixpath.basename(path) == PTH and is_known_line(pth.text):
+                # What virtualenv leaves is listed by nothing, and for `hooks`, as far as it is what is imported.
+                source = f"{posixpath.dirname(path)}/{PTH.removesuffix('.pth')}.py"
+                self._taken(path, self.reach.another(source), "")
+                return
             if not owners:
                 self._taken(path, self._unowned(pth.path, pth.sha256), paths_only(pth.text))
                 return

@@ -12,7 +12,7 @@ import pytest
 from pytest_researchenv.integrity import editable, startup
 from pytest_researchenv.integrity.protocol import Signs
 from pytest_researchenv.model import PathSource, Repository, Sign
-from pytest_researchenv.sandbox.fake import Folder
+from pytest_researchenv.sandbox.fake import Folder, Link
 from tests.unit.integrity.images import DEBIAN, SITE, WORKDIR, Nodes, distribution, md5, python_elf
 from tests.unit.integrity.sites import Index, audited, kinds
 
@@ -300,6 +300,22 @@ def test_a_package_of_the_systems_that_its_own_path_file_imports(tmp_path: Path)
     signs = audited(tmp_path, {f"{site}/hack/__init__.py": "evil\n"}, base=base, python=python)
     assert hooks(signs) == [f"{site}/hack.pth"]
     assert signs.blanked == {f"{site}/hack.pth": ""}
+
+
+@pytest.mark.parametrize(
+    "name", ["_virtualenv/__init__.py", "_virtualenv.so", "_virtualenv.cpython-311-x86_64-linux-gnu.so", "_virtualenv"]
+)
+def test_what_python_prefers_to_virtualenvs_own_module(tmp_path: Path, name: str) -> None:
+    """Packages and what is compiled; also in a folder that goes before."""
+    pth, text = f"{SITE}/_virtualenv.pth", "import _virtualenv"
+    honest: Nodes = {pth: text, f"{SITE}/_virtualenv.py": "A = 1\n", f"{SITE}/_virtualenv.pyc": b"x"}
+    other: Nodes = {f"{SITE}/{name}": Link("/opt/x") if name == "_virtualenv" else b"evil", "/opt/x/__init__.py": ""}
+    first: Nodes = {"/usr/lib/python3.11/_virtualenv.py": "evil"}
+
+    assert (audited(tmp_path, honest).findings, audited(tmp_path, honest).blanked) == ((), {})
+    for more in (other, first):
+        signs = audited(tmp_path, {**honest, **more})
+        assert (hooks(signs), signs.blanked) == ([pth], {pth: ""})
 
 
 # --- editable installs ------------------------------------------------------------------------------------
