@@ -74,14 +74,18 @@ _LITERAL = re.compile(
     r"(?P<value>.*?)(?P<after>(?: \+ \"\.__path_hook__\")?)$",
     re.MULTILINE,
 )
-#: The call with the literals of scikit-build-core and meson-python, at the end.
+#: The call with the literals of scikit-build-core and meson-python, at the end, and what is after the literals: where
+#: that is not there, a pattern would look through all of the text from each place where it might begin.
 _CALLS = (
-    re.compile(
-        r"\ndef init\(\):\n    finder = MesonpyMetaFinder\((?P<value>.*)\)"
-        r"\n    sys\.meta_path\.insert\(0, finder\)\n    sys\.path_hooks\.insert\(0, finder\._path_hook\)\s*",
-        re.DOTALL,
+    (
+        re.compile(
+            r"\ndef init\(\):\n    finder = MesonpyMetaFinder\((?P<value>.*)\)"
+            r"\n    sys\.meta_path\.insert\(0, finder\)\n    sys\.path_hooks\.insert\(0, finder\._path_hook\)\s*",
+            re.DOTALL,
+        ),
+        ")\n    sys.meta_path.insert(0, finder)\n    sys.path_hooks.insert(0, finder._path_hook)",
     ),
-    re.compile(r"\n(?:def entrypoint\(\) -> None:\n    )?install(?:_inplace)?\((?P<value>.*)\)\s*", re.DOTALL),
+    (re.compile(r"\n(?:def entrypoint\(\) -> None:\n    )?install(?:_inplace)?\((?P<value>.*)\)\s*", re.DOTALL), ")"),
 )
 _MAPS = re.compile(r"F\.map_module\((?P<value>.*)\)")
 _EDITABLES = ["from editables.redirector import RedirectingFinder as F", "F.install()"]
@@ -238,7 +242,8 @@ def _literals(text: str) -> tuple[list[object], bool] | None:
     try:
         if _digest(_LITERAL.sub(r"\g<before>\g<after>", text)) in _FINDERS:
             return [ast.literal_eval(match["value"]) for match in _LITERAL.finditer(text)], False
-        for call in filter(None, (pattern.search(text) for pattern in _CALLS)):
+        bare = text.rstrip()
+        for call in filter(None, (pattern.search(text) for pattern, end in _CALLS if bare.endswith(end))):
             if call.end() == len(text) and _digest(text[: call.start()]) in _REDIRECTS:
                 return ast.literal_eval(f"[{call['value']}]"), True
         lines = text.rstrip("\n").split("\n")

@@ -135,6 +135,17 @@ def test_what_reads_variables_is_run(tmp_path: Path, line: str) -> None:
     assert (signs.findings, signs.blanked) == ((), {})
 
 
+def test_a_long_line_of_beginnings_is_read_once(tmp_path: Path) -> None:
+    """To look for each one's end would take minutes."""
+    files = {**FILES, "tidy/more.py": f"x = '{'environ[' * 60_000}'\n"}
+    signs = audited(tmp_path, distribution(SITE, "tidy", files), published=wheels(tidy=files))
+
+    assert (signs.findings, signs.blanked) == ((), {})
+    files["tidy/more.py"] += f"{'environ[' * 60_000}'a'] = 1\n"
+    signs = audited(tmp_path, distribution(SITE, "tidy", files), published=wheels(tidy=files))
+    assert signs.blanked == {PTH: ""}
+
+
 def test_a_version_that_no_index_has_is_a_hook(tmp_path: Path) -> None:
     """Its name alone is no witness."""
     signs = audited(tmp_path, distribution(SITE, "tidy", FILES, "2.0"), published=Index(names=("tidy",)))
