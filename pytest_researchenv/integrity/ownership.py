@@ -5,16 +5,15 @@ from __future__ import annotations
 import io
 import json
 import posixpath
-import re
 import sys
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import final
 
 from pytest_researchenv.integrity._archives import ZIP_ERRORS, table_doubt
-from pytest_researchenv.integrity._metadata import editable_mapping
+from pytest_researchenv.integrity.finders import Finders
 from pytest_researchenv.integrity.fleeting import is_fleeting
 from pytest_researchenv.integrity.installed import Distribution, Installed, Style, is_module
 from pytest_researchenv.integrity.layout import Layout
@@ -37,9 +36,6 @@ _LEVELS = 6
 _MOST_FOLDERS = 300
 #: Files of a namespace package that are looked at one by one.
 _MOST_LOOKS = 20
-#: Files of editable installs that are read.
-_MOST_FINDERS = 200
-_FINDER = re.compile(r"__editable___[^/]*_finder\.py")
 _SUFFIXES = ("/__init__.py", ".py", ".pyc")
 #: Modules of the standard library that are no part of any program, and whose names people give to files of their own.
 BYSTANDERS = frozenset({"antigravity", "idlelib", "lib2to3", "test", "this", "turtledemo", "turtle"})
@@ -84,6 +80,7 @@ class Modules:
         self._untracked = untracked
         self._workdir = snapshot.resolved(task.environment.workdir) or task.environment.workdir
         self._parts = Parts(layout, snapshot, installed, self._workdir)
+        self._finders = Finders(layout, snapshot, installed, self._workdir)
         self._known: dict[str, Mapping[str, tuple[Place, ...]]] = {}
         # Folder → the first part of a path in it, without its ending → the paths.
         self._files: dict[str, dict[str, list[str]]] = {}
@@ -94,6 +91,11 @@ class Modules:
 
         Of a namespace package, which is all folders of its name together, it is one that nobody has if there is one.
         """
+        first = self._finders.places(name, first=True)
+        return self._doubtful(name, first) if first else self.on_path(name)
+
+    def on_path(self, name: str) -> Place | None:
+        """The same, where no finder of an editable install is asked before the path."""
         parts: list[Place] = []
         for folder in self._path:
             if folder in self._standard and name in self._stdlib:
@@ -103,9 +105,13 @@ class Modules:
                 # It goes before all folders without an `__init__`, wherever they are.
                 return there
             parts += [there] if there is not None else []
-        if len(parts) > 1:
-            return next((part for part in parts[:_MOST_LOOKS] if self.owned(name, part).stranger), parts[0])
-        return parts[0] if parts else self._edited(name)
+        parts += self._finders.spaces(name)
+        return self._doubtful(name, parts or self._finders.places(name, first=False))
+
+    def _doubtful(self, name: str, places: Sequence[Place]) -> Place | None:
+        """Of several places together the first that nobody has, and else the first."""
+        strange = (place for place in places[:_MOST_LOOKS] if len(places) > 1 and self.owned(name, place).stranger)
+        return next(strange, places[0] if places else None)
 
     def _there(self, folder: str, name: str) -> Place | None:
         """What an import of a name leads to in one folder."""
@@ -121,7 +127,11 @@ class Modules:
         """The names of modules that an agent put into other folders of the path, but for the repository's."""
         known = {*self._installed.sites, *self._standard}
         others = (one for one in self._path if one not in known and not f"{one}/".startswith(f"{self._workdir}/"))
-        return frozenset(name for folder in others for name in self._in(folder))
+        return self._finders.names.union(name for folder in others for name in self._in(folder))
+
+    def astray(self, finder: str) -> str:
+        """Where the finder of an editable install leads that is nobody's; empty when nowhere."""
+        return self._finders.astray(finder, self._is_vouched)
 
     def strays(self) -> dict[str, str]:
         """Modules of the site folders that an agent put there, and that no distribution has → why nobody has them.
@@ -267,30 +277,6 @@ class Modules:
         if not inside and target.count("/") > 1 and any(self._snapshot.tree(target, is_module)):
             forms = [Form.NAMESPACE]
         return Place(place.path, place.folder, forms[0]) if forms else None
-
-    def _edited(self, name: str) -> Place | None:
-        """Where an editable install's finder has a module, when it is there."""
-        path = self._mapping.get(name)
-        for suffix in _SUFFIXES if path else ():
-            if self._snapshot.entry(f"{path}{suffix}"):
-                form = Form.PACKAGE if suffix.startswith("/") else Form.SOURCE
-                return Place(self._snapshot.resolved(f"{path}{suffix}"), posixpath.dirname(str(path)), form)
-        return None
-
-    @cached_property
-    def _mapping(self) -> dict[str, str]:
-        finders = [
-            path
-            for path in self._installed.code
-            if posixpath.dirname(path) in self._installed.sites and _FINDER.fullmatch(posixpath.basename(path))
-        ]
-        if len(finders) > _MOST_FINDERS:
-            self._installed.problems.append(f"there are more than {_MOST_FINDERS} finders of editable installs")
-        found: dict[str, str] = {}
-        for path in finders[:_MOST_FINDERS]:
-            entry = self._snapshot.entry(path)
-            found.update(editable_mapping((entry.content if entry else None) or b""))
-        return found
 
     # --- owning -------------------------------------------------------------------------------------------
 

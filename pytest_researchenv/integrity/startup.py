@@ -17,7 +17,6 @@ it, so it is taken out and held against nobody. Where no index answers, RECORD i
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -29,6 +28,7 @@ from pytest_researchenv.integrity.blanking import place_of, without_place
 from pytest_researchenv.integrity.bytecode import is_cached
 from pytest_researchenv.integrity.customize import customizations
 from pytest_researchenv.integrity.editable import generated_doubt, is_generated, is_redirect
+from pytest_researchenv.integrity.finders import BUILDERS
 from pytest_researchenv.integrity.frameworks import BACKENDS, PLUGINS
 from pytest_researchenv.integrity.installed import Distribution, Installed, Style
 from pytest_researchenv.integrity.layout import Layout
@@ -50,8 +50,6 @@ from pytest_researchenv.probes.protocol import ProbeTask
 
 __all__ = ["startup_signs"]
 
-#: What a line of an editable install does.
-_BUILDERS = re.compile(r"import (?P<name>\w+)(?:; ?(?P=name)\.(?:install|init)\(\))?\s*")
 #: Modules and `.start` files that are looked at: where there are more, `hooks` says so.
 _MOST = 500
 
@@ -217,7 +215,7 @@ class _Look:
         """What a file of an editable install imports, or what is strange about it; None when it is none."""
         found: set[str] = set()
         for line in lines:
-            match = _BUILDERS.fullmatch(line)
+            match = BUILDERS.fullmatch(line)
             source = f"{posixpath.dirname(path)}/{match['name']}.py" if match else ""
             place = self.modules.find(match["name"]) if match else None
             entry = self.snapshot.entry(source) if place is not None and place.path == source else None
@@ -234,12 +232,14 @@ class _Look:
                 return None
             if doubt is None:
                 self.remarks[f"{printable(source)} is of no known version of a builder"] = None
+            if astray := self.modules.astray(source):
+                return Doubt(f"{match['name']}.py leads to {printable(astray)}", accuses=not is_redirect(match["name"]))
             found |= imported(entry.text, alone=True)
         return frozenset(found)
 
     def _is_anothers(self, owners: Collection[Distribution], name: str) -> bool:
         """Whether a top-level module is the standard library's, or of a distribution that is none of some."""
-        place = self.modules.find(name)
+        place = self.modules.on_path(name)
         if place is None:
             return False
         having = self.modules.owned(name, place).distributions

@@ -141,7 +141,7 @@ def test_a_long_line_of_beginnings_is_read_once(tmp_path: Path) -> None:
     signs = audited(tmp_path, distribution(SITE, "tidy", files), published=wheels(tidy=files))
 
     assert (signs.findings, signs.blanked) == ((), {})
-    files["tidy/more.py"] += f"{'environ[' * 60_000}'a'] = 1\n"
+    files = {**FILES, "tidy/more.py": f"{'environ[' * 60_000}'a'] = 1\n"}
     signs = audited(tmp_path, distribution(SITE, "tidy", files), published=wheels(tidy=files))
     assert signs.blanked == {PTH: ""}
 

@@ -11,7 +11,7 @@ from typing import IO
 
 import pytest
 
-from pytest_researchenv.integrity import ownership, pth
+from pytest_researchenv.integrity import pth
 from pytest_researchenv.integrity.modulefiles import Form, modules_in
 from pytest_researchenv.model import ImportPolicy, PathSource, Repository, Sign
 from pytest_researchenv.sandbox.fake import FakeContainer, Folder, Link
@@ -71,14 +71,6 @@ def test_what_no_import_leads_to_is_no_module(path: str) -> None:
     assert "dep" not in modules_in("/s", [f"/s/{path}"], "3.11")
 
 
-def test_more_finders_than_are_read_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each may lead Python anywhere."""
-    monkeypatch.setattr(ownership, "_MOST_FINDERS", 1)
-    finders = {f"{SITE}/__editable___{name}_finder.py": "MAPPING = {}\n" for name in ("a", "b")}
-
-    assert Sign.UNREADABLE in kinds(audited(tmp_path, finders, tracked=USES))
-
-
 def test_nothing_lies_where_finders_have_a_placeholder(tmp_path: Path) -> None:
     """They put its name on the path, and Python takes it for a folder of the repository's."""
     path = f"{WORKDIR}/__editable__.x-1.finder.__path_hook__"
@@ -122,6 +114,12 @@ def test_nothing_lies_where_finders_have_a_placeholder(tmp_path: Path) -> None:
         {f"{SITE}/x.pth": "/opt/s.zip\n", "/opt/s.zip": egg(dep="")},
         {f"{SITE}/x.pth": "/opt/notes\n", "/opt/notes": b"#!/bin/sh\n" + egg(dep="")},
         {f"{SITE}/__editable___dep_finder.py": "MAPPING = {'dep': '/opt/s/dep'}\n", "/opt/s/dep/__init__.py": ""},
+        *(
+            {f"{SITE}/__editable___dep_finder.py": "MAPPING = {'dep': '/opt/s/dep'}\n", f"/opt/s/{name}": b""}
+            for name in ("dep.so", "dep.pyc", "dep.cpython-311-x86_64-linux-gnu.so", "dep/__init__.so")
+        ),
+        {f"{SITE}/__editable___dep_finder.py": "MAPPING = {'dep': '/opt/s/dep.x'}\n", "/opt/s/dep.py": ""},
+        {f"{SITE}/__editable___dep_finder.py": "NAMESPACES = {'dep': ['/opt/s']}\n", "/opt/s/part.py": ""},
         {"/usr/lib/python3.11/dep.py": ""},
         {f"{SITE}/dep.py": "", **distribution(SITE, "tool", {"tool.py": ""})},
     ],
