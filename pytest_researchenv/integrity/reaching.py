@@ -155,7 +155,7 @@ class Reach:
         for one in owned.distributions:
             if one.style in (Style.CONDA, Style.DEBIAN) or not self.is_the_agents(one):
                 continue
-            said = self._origins.code_doubt(one)
+            said = self._origins.reached_doubt(one)
             if isinstance(said, Doubt):
                 return said
             if isinstance(said, Unknown) and said.reason:

@@ -76,6 +76,20 @@ def test_more_of_them_than_are_read_are_told(tmp_path: Path, monkeypatch: pytest
     assert Sign.UNREADABLE in kinds(audited(tmp_path, nodes, tracked=USES))
 
 
+@pytest.mark.parametrize(
+    ("note", "complete"), [({"vcs_info": {"vcs": "git"}}, True), ({"vcs_info": {"vcs": "git"}}, False), ({}, True)]
+)
+def test_what_a_finder_imports_comes_from_an_index(tmp_path: Path, note: dict[str, object], *, complete: bool) -> None:
+    """What came from elsewhere is nobody's to vouch for, and what runs at start is not run then."""
+    nodes = install(f"{EDITABLES}F.map_module('own', '{WORKDIR}/src/own/__init__.py')", "_editable_impl_own")
+    about = {"url": "https://example.org/editables", **(note or {"archive_info": {}})}
+    nodes = {**nodes, f"{SITE}/editables-1.0.dist-info/direct_url.json": json.dumps(about)}
+    signs = audited(tmp_path, nodes, tracked=USES, published=Index(complete=complete))
+
+    assert signs.findings == ()
+    assert signs.blanked == {f"{SITE}/_editable_impl_own.pth": ""}
+
+
 # --- where they lead --------------------------------------------------------------------------------------
 
 KEPT: Nodes = {"/opt/kept/dep.py": "", "/opt/kept/other/part.py": "", f"{WORKDIR}/kept/dep.py": ""}
