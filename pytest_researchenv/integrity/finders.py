@@ -6,18 +6,19 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from functools import cached_property
 from typing import final
 
 from pytest_researchenv.integrity._metadata import editable_mapping
 from pytest_researchenv.integrity.editable import literals
-from pytest_researchenv.integrity.installed import Installed, is_module
+from pytest_researchenv.integrity.installed import Installed
 from pytest_researchenv.integrity.layout import Layout
 from pytest_researchenv.integrity.modulefiles import Form, Place
 from pytest_researchenv.integrity.protocol import Kind, Snapshot
 
 
-__all__ = ["BUILDERS", "Finder", "Finders", "finder_of"]
+__all__ = ["BUILDERS", "Finder", "Finders", "Search", "finder_of"]
 
 #: What a line of an editable install does.
 BUILDERS = re.compile(r"import (?P<name>\w+)(?:; ?(?P=name)\.(?:install|init)\(\))?\s*")
@@ -26,8 +27,13 @@ _FINDER = re.compile(r"__editable___[^/]*_finder\.py")
 _MOST_FINDERS, _MOST_NAMES = 200, 20_000
 _FORMS = {".py": (Form.SOURCE, Form.PACKAGE), ".pyc": (Form.BYTECODE, Form.BYTECODE_PACKAGE)}
 
-#: What a module may be, beside the path that a finder has for it. Extensions have further names.
-_SUFFIXES = (".py", ".pyc", ".abi3.so", ".so")
+
+class Search(Enum):
+    """What a finder makes of a path that it has for a module."""
+
+    FILE = auto()
+    SUFFIX = auto()
+    PATH = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +41,16 @@ class Finder:
     """What the finder of an editable install leads to.
 
     Attributes:
-        modules: full names of modules → paths at which each may be: files, or what a suffix is put to.
+        modules: full names of modules → paths at which each may be: as it has them.
         folders: full names of packages → folders that are, or are among, their `__path__`.
         first: whether it is asked before all others.
+        search: what it makes of the paths of modules: files, what it tries suffixes at, or what Python itself does.
     """
 
     modules: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     folders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     first: bool = False
+    search: Search = Search.FILE
 
     @property
     def every(self) -> list[tuple[str, str, bool]]:
@@ -63,7 +71,7 @@ def finder_of(source: bytes, site: str, workdir: str) -> Finder:
     if known is None or known.builder == "setuptools":
         found = editable_mapping(source), editable_mapping(source, "NAMESPACES")
         own, spaces = ({name: _below(workdir, paths) for name, paths in each.items()} for each in found)
-        return Finder(own, spaces)
+        return Finder(own, spaces, search=Search.SUFFIX)
     if known.builder == "editables":
         pairs = [(one[0], one[1]) for one in known.values if isinstance(one, list) and len(one) == 2]  # noqa: PLR2004
         return Finder({str(name): _below(workdir, [path]) for name, path in pairs})
@@ -71,7 +79,9 @@ def finder_of(source: bytes, site: str, workdir: str) -> Finder:
     if isinstance(names, list) and isinstance(folders, list):
         # In place: the finder has names, and folders in which it looks for each.
         return Finder(
-            {str(name): _below(workdir, [f"{folder}/{name}" for folder in folders]) for name in names}, first=True
+            {str(name): _below(workdir, [f"{folder}/{name}" for folder in folders]) for name in names},
+            first=True,
+            search=Search.PATH,
         )
     modules: dict[str, tuple[str, ...]] = {}
     among: dict[str, tuple[str, ...]] = {}
@@ -108,7 +118,7 @@ class Finders:
     def places(self, name: str, *, first: bool) -> tuple[Place, ...]:
         """All that a name may lead to: of the finders that are asked before the path, or of those after it."""
         finders = [one for one in self._all.values() if one.first is first]
-        found = [place for one in finders for path in one.modules.get(name, ()) for place in self._at(path)]
+        found = [place for one in finders for path in one.modules.get(name, ()) for place in self._at(path, one.search)]
         return (*found, *self._spaces(name, finders)) if first else tuple(found)
 
     def spaces(self, name: str) -> tuple[Place, ...]:
@@ -129,11 +139,13 @@ class Finders:
             bases = [f"{site}/{top}", *map(_package, one.modules.get(top, ()) if rest or is_folder else ())]
             bases += one.folders.get(top, ()) if rest and not is_folder else ()
             own = {posixpath.join(base, *rest) for base in bases}
-            there = [path] if is_folder else [place.path for place in self._at(path)]
+            # Most are where they would be found without it, and there may be thousands.
+            if not own.isdisjoint({path, _package(path), posixpath.splitext(path)[0]}):
+                continue
+            there = [path] if is_folder else [place.path for place in self._at(path, one.search)]
             for real in filter(None, map(self._snapshot.resolved, there)):
                 inside = not rest and not is_folder and real.startswith(f"{self._workdir}/")
-                named = {path, _package(path), posixpath.splitext(path)[0], real, _package(real)}
-                if not inside and named.isdisjoint(own) and not is_vouched(real):
+                if not inside and own.isdisjoint({real, _package(real)}) and not is_vouched(real):
                     return f"{real}, by the name of {name}"
         return ""
 
@@ -159,14 +171,16 @@ class Finders:
             return {}
         return found
 
-    def _at(self, path: str) -> Iterator[Place]:
-        for each in _candidates(path, self._layout.version):
+    def _at(self, path: str, search: Search) -> Iterator[Place]:
+        """The module that a finder finds by a path that it has, if any."""
+        for each in _candidates(path, search, self._layout.version):
             entry = self._snapshot.entry(each)
             if entry is not None and entry.kind is Kind.FILE:
                 alone, package = _FORMS.get(posixpath.splitext(each)[1], (Form.NATIVE, Form.NATIVE_PACKAGE))
                 form = package if posixpath.basename(each).startswith("__init__.") else alone
                 folder = posixpath.dirname(_package(each))
                 yield Place(self._snapshot.resolved(each), folder, form)
+                return
 
     def _spaces(self, name: str, finders: Iterable[Finder]) -> Iterator[Place]:
         for path in (path for one in finders for path in one.folders.get(name, ())):
@@ -180,16 +194,21 @@ def _package(path: str) -> str:
     return posixpath.dirname(path) if posixpath.basename(path).startswith("__init__.") else path
 
 
-def _candidates(path: str, version: str) -> Iterator[str]:
-    """The files at which a finder may find a module by a path that it has."""
-    if is_module(path):
+def _candidates(path: str, search: Search, version: str) -> Iterator[str]:
+    """The files at which a finder looks for a module by a path that it has, in its order."""
+    if search is Search.FILE:
         yield path
-    yield from (f"{path}/__init__{suffix}" for suffix in _SUFFIXES)
-    folder, name = posixpath.split(path)
+        return
     tags = [f".cpython-{version.replace('.', '')}-{machine}-linux-gnu.so" for machine in ("x86_64", "aarch64")]
+    native, other = (*tags, ".abi3.so", ".so"), (".py", ".pyc")
+    if search is Search.PATH:
+        yield from (f"{path}{end}{suffix}" for end in ("/__init__", "") for suffix in (*native, *other))
+        return
+    yield f"{path}/__init__.py"
     # A suffix takes the place of one that is there.
-    for stem in dict.fromkeys((name, posixpath.splitext(name)[0])):
-        yield from (posixpath.join(folder, f"{stem}{suffix}") for suffix in (*_SUFFIXES, *tags) if stem)
+    folder, name = posixpath.split(path)
+    stem = posixpath.splitext(name)[0]
+    yield from (posixpath.join(folder, f"{stem}{suffix}") for suffix in (*other, *native) if stem)
 
 
 def _below(folder: str, paths: Iterable[object]) -> tuple[str, ...]:

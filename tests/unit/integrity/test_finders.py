@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_researchenv.integrity import editable, finders
-from pytest_researchenv.integrity.finders import Finder, finder_of
+from pytest_researchenv.integrity.finders import Finder, Search, finder_of
 from pytest_researchenv.model import Sign
 from pytest_researchenv.sandbox.fake import Link
 from tests.unit.integrity.images import SITE, WORKDIR, Nodes, distribution
@@ -48,7 +48,10 @@ def redirect(*values: str, **more: str) -> Nodes:
 @pytest.mark.parametrize(
     ("source", "found"),
     [
-        ("MAPPING = {'a': '/x/a'}\nNAMESPACES = {'b': ['/y', 'z']}\n", Finder({"a": ("/x/a",)}, {"b": ("/y", "/w/z")})),
+        (
+            "MAPPING = {'a': '/x/a'}\nNAMESPACES = {'b': ['/y', 'z']}\n",
+            Finder({"a": ("/x/a",)}, {"b": ("/y", "/w/z")}, search=Search.SUFFIX),
+        ),
         (
             f"{EDITABLES}F.map_module('a', '/x/a.py')\nF.map_module('b', 'b.py')",
             Finder({"a": ("/x/a.py",), "b": ("/w/b.py",)}),
@@ -57,9 +60,12 @@ def redirect(*values: str, **more: str) -> Nodes:
             f"{REDIRECT}\ninstall({{'a': '/x/a.py'}}, {{'a.b': 'a/b.so'}}, {{'a': ['/x', 'a']}}, ['a'], None)\n",
             Finder({"a": ("/x/a.py",), "a.b": ("/s/a/b.so",)}, {"a": ("/x", "/s/a")}, first=True),
         ),
-        (f"{REDIRECT}\ninstall(['a'], ['/x', '/y'], None)\n", Finder({"a": ("/x/a", "/y/a")}, first=True)),
+        (
+            f"{REDIRECT}\ninstall(['a'], ['/x', '/y'], None)\n",
+            Finder({"a": ("/x/a", "/y/a")}, first=True, search=Search.PATH),
+        ),
         (f"{REDIRECT}\ninstall('a', {{'a'}}, '/x', ['/y'])\n", Finder(first=True)),
-        ("no Python", Finder()),
+        ("no Python", Finder(search=Search.SUFFIX)),
     ],
 )
 def test_what_finders_say(source: str, found: Finder) -> None:
@@ -160,6 +166,10 @@ def test_parts_of_a_package_lie_in_it(tmp_path: Path, values: tuple[str, ...]) -
         redirect(f"{{{OWN}}}", "{'own.part': 'own/part.py'}", f"{{'own': ['{WORKDIR}/src/own', 'own']}}", "['own']"),
         {**redirect(f"{{{OWN}, 'own.made': '{WORKDIR}/src/own/made.py'}}", "{}"), f"{WORKDIR}/src/own/made.py": ""},
         redirect("['own']", f"['{WORKDIR}/src']", "None"),
+        {
+            f"{SITE}/__editable___own_finder.py": f"MAPPING = {{'own': '{WORKDIR}/src/own'}}\n",
+            f"{WORKDIR}/src/own.py": "",
+        },
         redirect("{'gone': '/opt/gone.py'}", "{}"),
         {**redirect("{'a': '/opt/a/a/__init__.py', 'a.b': '/opt/a/a/b.py'}", "{}"), "/opt/a/a/__init__.py": ""}
         | {"/opt/a/a/b.py": "", "/opt/a/pyproject.toml": "", "/opt/a/.gitignore": ""},

@@ -116,7 +116,7 @@ def test_nothing_lies_where_finders_have_a_placeholder(tmp_path: Path) -> None:
         {f"{SITE}/__editable___dep_finder.py": "MAPPING = {'dep': '/opt/s/dep'}\n", "/opt/s/dep/__init__.py": ""},
         *(
             {f"{SITE}/__editable___dep_finder.py": "MAPPING = {'dep': '/opt/s/dep'}\n", f"/opt/s/{name}": b""}
-            for name in ("dep.so", "dep.pyc", "dep.cpython-311-x86_64-linux-gnu.so", "dep/__init__.so")
+            for name in ("dep.so", "dep.pyc", "dep.cpython-311-x86_64-linux-gnu.so")
         ),
         {f"{SITE}/__editable___dep_finder.py": "MAPPING = {'dep': '/opt/s/dep.x'}\n", "/opt/s/dep.py": ""},
         {f"{SITE}/__editable___dep_finder.py": "NAMESPACES = {'dep': ['/opt/s']}\n", "/opt/s/part.py": ""},
