@@ -125,15 +125,17 @@ class Finders:
         """Folders without an `__init__` that are parts of a namespace package, with those on the path."""
         return tuple(self._spaces(name, [one for one in self._all.values() if not one.first]))
 
-    def astray(self, source: str, is_vouched: Callable[[str], bool]) -> str:
+    def astray(self, source: str, is_vouched: Callable[[str], bool], tracked: Iterable[str]) -> str:
         """Where one leads that is neither the package that it is for nor anybody's; empty when nowhere.
 
         Args:
             source: the finder's file.
             is_vouched: whether a file is somebody's.
+            tracked: paths of the pinned tree, which has names of its own: the rest is for others.
         """
         one = self._all.get(source, Finder())
         site = posixpath.dirname(source)
+        names = {part.partition(".")[0] for path in tracked for part in path.split("/")}
         for name, path, is_folder in one.every:
             top, *rest = name.split(".")
             bases = [f"{site}/{top}", *map(_package, one.modules.get(top, ()) if rest or is_folder else ())]
@@ -144,7 +146,7 @@ class Finders:
                 continue
             there = [path] if is_folder else [place.path for place in self._at(path, one.search)]
             for real in filter(None, map(self._snapshot.resolved, there)):
-                inside = not rest and not is_folder and real.startswith(f"{self._workdir}/")
+                inside = top not in names and not rest and not is_folder and real.startswith(f"{self._workdir}/")
                 if not inside and own.isdisjoint({real, _package(real)}) and not is_vouched(real):
                     return f"{real}, by the name of {name}"
         return ""

@@ -131,7 +131,7 @@ class Modules:
 
     def astray(self, finder: str) -> str:
         """Where the finder of an editable install leads that is nobody's; empty when nowhere."""
-        return self._finders.astray(finder, self._is_vouched)
+        return self._finders.astray(finder, self._is_vouched, self._task.tree.files)
 
     def strays(self) -> dict[str, str]:
         """Modules of the site folders that an agent put there, and that no distribution has → why nobody has them.

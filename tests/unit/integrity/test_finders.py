@@ -98,7 +98,12 @@ def test_what_a_finder_imports_comes_from_an_index(tmp_path: Path, note: dict[st
 
 # --- where they lead --------------------------------------------------------------------------------------
 
-KEPT: Nodes = {"/opt/kept/dep.py": "", "/opt/kept/other/part.py": "", f"{WORKDIR}/kept/dep.py": ""}
+KEPT: Nodes = {
+    "/opt/kept/dep.py": "",
+    "/opt/kept/other/part.py": "",
+    f"{WORKDIR}/kept/dep.py": "",
+    f"{WORKDIR}/kept/own.py": "",
+}
 
 
 @pytest.mark.parametrize(
@@ -146,6 +151,7 @@ def test_what_distributions_import_by_a_finder(tmp_path: Path) -> None:
         (f"{{{OWN}, 'own.more': '/opt/kept/dep.py'}}", "{}"),
         (f"{{{OWN}}}", "{'own.more': '/opt/kept/dep.py'}"),
         (f"{{{OWN}, 'own.more': '{WORKDIR}/kept/dep.py'}}", "{}"),
+        (f"{{'own': '{WORKDIR}/kept/own.py'}}", "{}"),
         (f"{{{OWN}}}", "{}", "{'own': ['/opt/kept/other']}"),
         (f"{{{OWN}}}", "{}", "{'own.more': ['/opt/kept/other']}"),
     ],
@@ -170,6 +176,7 @@ def test_parts_of_a_package_lie_in_it(tmp_path: Path, values: tuple[str, ...]) -
             f"{SITE}/__editable___own_finder.py": f"MAPPING = {{'own': '{WORKDIR}/src/own'}}\n",
             f"{WORKDIR}/src/own.py": "",
         },
+        redirect(f"{{'helper': '{WORKDIR}/kept/own.py'}}", "{}"),
         redirect("{'gone': '/opt/gone.py'}", "{}"),
         {**redirect("{'a': '/opt/a/a/__init__.py', 'a.b': '/opt/a/a/b.py'}", "{}"), "/opt/a/a/__init__.py": ""}
         | {"/opt/a/a/b.py": "", "/opt/a/pyproject.toml": "", "/opt/a/.gitignore": ""},
