@@ -107,7 +107,19 @@ def simulated(workers: int, environments: int, seconds: float) -> None:
         folder = Path(temporary)
         _write_suite(folder, environments)
         (folder / "conftest.py").write_text(_CONFTEST)
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir=."]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:hypothesispytest",
+            "-c",
+            os.devnull,
+            "--rootdir=.",
+        ]
         began = time.time()
         done = subprocess.run(
             [*command, "made-up", "--researchenv-agent=oracle", f"-n{workers}"],

@@ -105,7 +105,18 @@ def theirs(checkout: Path, tree: Path, image: str) -> tuple[float, Mapping[str, 
 def ours() -> tuple[float, str]:
     """Judge all tiers of an environment that nobody built, in a new folder; returns the wall time, and the outcome."""
     with tempfile.TemporaryDirectory() as temporary:
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:hypothesispytest",
+            "-c",
+            os.devnull,
+        ]
         began = time.perf_counter()
         done = subprocess.run(
             [

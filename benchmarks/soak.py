@@ -115,7 +115,20 @@ def sampled(process: int, client: DockerClient, results: Path, started: float) -
 def watched(hours: float, every_s: float, results: Path, client: DockerClient) -> list[Sample]:
     """Run the session and look at it until the time is over; the last sample is of the engine once it has ended."""
     command = [
-        *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", "--tb=no", "--color=no"),
+        *(
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:hypothesispytest",
+            "-n",
+            "2",
+            "--tb=no",
+            "--color=no",
+        ),
         *(f"--researchenv-suite={_SUITE}", "--researchenv-agent=noop", "--researchenv-agent=oracle"),
         *(f"--researchenv-attempts={_ATTEMPTS}", f"--researchenv-results={results}", "--researchenv-keep=none"),
     ]

@@ -14,13 +14,13 @@ from pytest_researchenv.agents.trajectory import dump
 from pytest_researchenv.engine import Engine, require_working
 from pytest_researchenv.errors import InfrastructureError, ProviderError, SandboxError
 from pytest_researchenv.gateway.protocol import Gateway, GatewayRequest, Ledger, Outcome, Reach, Trouble
-from pytest_researchenv.gateway.trust import trusting
 from pytest_researchenv.model import Repository
 from pytest_researchenv.progress import Say
 from pytest_researchenv.sandbox.protocol import Container, ContainerSpec, Join, Limits, Mount, Network
 from pytest_researchenv.store import Attempt
 from pytest_researchenv.usage import cost_notes, final_metrics, refused, usage_numbers
 from pytest_researchenv.watchdog import Watchdog
+from pytest_researchenv.ways import Ways, open_ways
 
 
 __all__ = ["Beside", "Order", "Worked", "at_work"]
@@ -136,6 +136,7 @@ def at_work(
 
     def look() -> None:
         record()
+        ways.look()
         engine.disk.require(order.least_free_bytes, f"{purpose} was ended")
 
     with ExitStack() as stack:
@@ -144,23 +145,24 @@ def at_work(
         purpose = f"the agent of {attempt.key}"
         share = stack.enter_context(engine.sharing.share(engine.hardware, purpose, devices=order.devices, say=say))
         devices = share.hardware.uuids
-        way = None
-        if order.gateway is not None:
-            say("starting the gateway")
-            way = stack.enter_context(engine.gateway(order.gateway))
+        ways = stack.enter_context(
+            open_ways(engine, order.gateway, order.needs.reach, labels=_labels(attempt), say=say)
+        )
+        way = ways.gateway
+        if way is not None:
             # Money counts even where the disk is full.
             stack.callback(settle, way.ledger)
         record = stack.enter_context(_recording(way.ledger, attempt)) if way else _nothing
         say("starting the agent's container")
         container = stack.enter_context(
-            engine.sandbox.opened(_spec(engine, order, attempt, way, tools=tools, devices=devices))
+            engine.sandbox.opened(_spec(engine, order, attempt, ways, tools=tools, devices=devices))
         )
         for source in sources:
             container.put("/", source)
         container.start()
         if order.prompt:
             attempt.save_prompt(order.prompt)
-        environment = _environment(engine, container, way)
+        environment = ways.environment(container, folder=SCRATCH)
         say("agent at work", limit_s=order.timeout_s)
         with order.beside(container) if order.beside else nullcontext(_on) as wanted:
             watch = Watchdog(
@@ -221,7 +223,7 @@ def _spec(
     engine: Engine,
     order: Order,
     attempt: Attempt,
-    way: Gateway | None,
+    ways: Ways,
     *,
     tools: tuple[Mount, ...],
     devices: tuple[str, ...],
@@ -229,22 +231,18 @@ def _spec(
     needs = order.needs
     return ContainerSpec(
         image=order.image or engine.base_image,
-        network=Network.NONE if way or needs.reach is Reach.NONE else Network.OPEN,
-        joins=(Join(way.network),) if way else (),
+        network=Network.NONE if ways.gateway or needs.reach is Reach.NONE else Network.OPEN,
+        joins=tuple(map(Join, ways.networks)),
         mounts=(*engine.mounts, *order.mounts, *tools),
         limits=order.limits,
         devices=devices,
-        labels={"researchenv.attempt": str(attempt.key)},
-        scratch=SCRATCH if needs.prompted or way else "",
+        labels=_labels(attempt),
+        scratch=SCRATCH if needs.prompted or ways.gateway else "",
     )
 
 
-def _environment(engine: Engine, container: Container, way: Gateway | None) -> Mapping[str, str]:
-    """What the agent's processes need to find their way out, and to trust what is in it."""
-    if way is None:
-        return engine.environment
-    environment = {**engine.environment, **way.environment}
-    return trusting(container, way.authority, environment, folder=SCRATCH) if way.authority else environment
+def _labels(attempt: Attempt) -> dict[str, str]:
+    return {"researchenv.attempt": str(attempt.key)}
 
 
 def _work(

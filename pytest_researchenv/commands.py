@@ -255,6 +255,7 @@ COMMANDS: Mapping[str, Command] = {
         "remove what dead runs left in the container engine",
         (
             Example("researchenv reap", "containers, networks and volumes that nothing can be using", engine=True),
+            Example("researchenv reap --packages", "also the packages that caches keep and nobody uses", engine=True),
             Example("researchenv reap --all", "also frozen images, base images and tool volumes", engine=True),
         ),
     ),

@@ -43,6 +43,7 @@ _TEXTS = {
     "attempts": ("1", "how often each agent tries each repository, each time in an environment of its own"),
     "disk_floor": ("5", "GiB that are kept free on the engine's disk: a build that would not leave them waits"),
     "keep": ("all", "frozen images that are kept once they were judged: all, failed, none, or the newest N"),
+    "package_cache": ("0", "GiB of Python packages that are kept for all agents on the engine's host; 0 for no cache"),
     "junit": ("", "file for JUnit XML that is whole on disk at every moment; of a continued run, with all it holds"),
     "ctrf": ("", "file for CTRF JSON, likewise"),
     "progress_interval": ("60", "seconds between lines about what is being done, where a line cannot be updated"),

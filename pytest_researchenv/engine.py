@@ -13,6 +13,7 @@ from pytest_researchenv.errors import AssetError, ImageError, SandboxError
 from pytest_researchenv.gateway.protocol import Gateway, GatewayRequest
 from pytest_researchenv.hardware import CPU_ONLY, Hardware
 from pytest_researchenv.leases.sharing import ALONE, Sharing
+from pytest_researchenv.packagecache.protocol import PackageCache
 from pytest_researchenv.sandbox.protocol import ContainerSpec, Mount, Sandbox
 
 
@@ -65,6 +66,7 @@ class Engine:
         interpreter: puts an interpreter of ours, with packages, into a read-only volume (`sandbox/interpreter.py` has
             the paths in it); no agent ever has it.
         gateway: opens a gateway for one attempt.
+        packages: a package cache that agents use in the place of the host's package index; None for none.
         answering: returns once the engine answers, and raises where it does not any more; told what says so.
         disk: where it stores.
         builders: folder in which those who build in it tell one another what room they need; None for nobody.
@@ -91,6 +93,7 @@ class Engine:
     scripts: Callable[[str, Mapping[str, Path]], Mount] = _no_scripts
     interpreter: Callable[[tuple[str, ...]], Mount] = _no_interpreter
     gateway: Callable[[GatewayRequest], AbstractContextManager[Gateway]] = _no_gateway
+    packages: PackageCache | None = None
     answering: Callable[[Callable[[str], object]], object] = lambda _: None
     disk: EngineDisk = UNKNOWN
     builders: Path | None = None

@@ -29,6 +29,7 @@ from pytest_researchenv.options import (
     inspector_option,
     keep_option,
     limits_option,
+    package_cache_option,
     path_option,
     profiles_of,
     ratio_option,
@@ -116,10 +117,17 @@ def harness_of(config: pytest.Config) -> Harness | Pool:
         )
         say = teller_of(config)
         image, accelerator, sharing = text_option(config, "image"), accelerator_option(config), sharing_option(config)
+        packages = package_cache_option(config)
 
         def engine(context: str = "") -> Engine:
             made = docker_engine(
-                settings.run, image=image, accelerator=accelerator, say=say, sharing=sharing, context=context
+                settings.run,
+                image=image,
+                accelerator=accelerator,
+                say=say,
+                sharing=sharing,
+                context=context,
+                package_cache_bytes=packages,
             )
             config.stash.get(OPENED, _nobody)(made)
             return made
@@ -129,7 +137,7 @@ def harness_of(config: pytest.Config) -> Harness | Pool:
 
         contexts = engines_option(config)
         if not contexts:
-            starter = Starter(settings, EngineChoice(image, accelerator, sharing), profiles_of(config))
+            starter = Starter(settings, EngineChoice(image, accelerator, sharing, packages), profiles_of(config))
             config.stash[HARNESS] = harness(engine, starter)
         else:
             from pytest_researchenv.pool import Pool  # noqa: PLC0415 - as above.

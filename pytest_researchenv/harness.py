@@ -224,7 +224,8 @@ class Harness:
         return None if self._stored else self.environments.evicted(agent_name, repository, trial=trial)
 
     def _judged(self, result: TierResult, attempt: Attempt, environment: Environment, *, fresh: bool) -> Judged:
-        notes = (*self._engine.notes, *self.environments.notes(environment))
+        packages = self._engine.packages.notes if self._engine.packages else ()
+        notes = (*self._engine.notes, *packages, *self.environments.notes(environment))
         return Judged(result, environment, attempt.folder, fresh=fresh, notes=notes)
 
     def _standing(self, attempt: Attempt, repository: Repository, tier: Tier) -> TierResult | None:

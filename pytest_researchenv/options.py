@@ -42,6 +42,7 @@ __all__ = [
     "inspector_option",
     "keep_option",
     "limits_option",
+    "package_cache_option",
     "path_option",
     "profiles_of",
     "ratio_option",
@@ -52,6 +53,9 @@ __all__ = [
     "text_option",
     "timeout_option",
 ]
+
+#: What the names of profiles begin with that do as was published.
+AS_PUBLISHED = "paper-"
 
 #: Every agent that may be chosen, read once.
 _PROFILES = pytest.StashKey[Mapping[str, Profile]]()
@@ -85,6 +89,7 @@ def check_options(config: pytest.Config) -> None:
         raise pytest.UsageError(f"{flag_of('interrupt')} is {text_option(config, 'interrupt')!r}: give leave or stop")
     disk_floor_option(config)
     keep_option(config)
+    package_cache_option(config)
     ratio_option(config, "c0_max_missing")
 
 
@@ -336,6 +341,23 @@ def disk_floor_option(config: pytest.Config) -> int:
     return int(
         _number(config, "disk_floor", "a number of GiB, 0 or more", lambda value: 0 <= value < float("inf")) * 1024**3
     )
+
+
+def package_cache_option(config: pytest.Config) -> int:
+    """Return how many bytes of packages are kept for all agents; 0 for no cache.
+
+    Raises:
+        pytest.UsageError: the value is wrong, or an agent is to do as it was published.
+    """
+    wanted = "a number of GiB, or 0 for no cache"
+    size = _number(config, "package_cache", wanted, lambda value: 0 <= value < float("inf"))
+    published = [name for name in named_agents(config) if name.startswith(AS_PUBLISHED)]
+    if size and published:
+        raise pytest.UsageError(
+            f"{flag_of('package_cache')} is not for {', '.join(published)}: agents had none when the figures were "
+            "published, and an hour holds more with one. Leave it out, or run other agents apart"
+        )
+    return int(size * 1024**3)
 
 
 def keep_option(config: pytest.Config) -> Keep:

@@ -115,7 +115,7 @@ def report(files, argv, environment):
     return 0, b"reported\\n"
 
 
-def engine(run, *, image, accelerator, say, sharing, context=""):
+def engine(run, *, image, accelerator, say, sharing, context="", package_cache_bytes=0):
     sandbox = KeptSandbox()
     base = sandbox.add_image("base", {"/researchenv/.keep": b"", "/workspace/.keep": b""})
     sandbox.program(["report"], report)

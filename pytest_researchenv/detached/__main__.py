@@ -61,6 +61,7 @@ def main() -> int:
                     accelerator=job.engine.accelerator,
                     say=say,
                     sharing=job.engine.sharing,
+                    package_cache_bytes=job.engine.package_cache_bytes,
                 )
             )
         return engines[0]

@@ -37,11 +37,13 @@ class EngineChoice:
         image: registry reference of the base image; empty for the default.
         accelerator: `auto`, `cuda` or `cpu`.
         sharing: which devices may be used, and how they are shared.
+        package_cache_bytes: what a package cache may keep; 0 for no cache.
     """
 
     image: str
     accelerator: str
     sharing: SharingSettings
+    package_cache_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

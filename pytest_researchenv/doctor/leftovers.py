@@ -10,7 +10,7 @@ from pytest_researchenv.sandbox.reaper import Left, left
 
 __all__ = ["left_findings", "leftover_findings"]
 
-_LEFT, _KEPT = "left by dead runs", "kept for later runs"
+_LEFT, _KEPT, _PACKAGES = "left by dead runs", "kept for later runs", "package cache"
 
 
 def leftover_findings(engine: LookedAt) -> tuple[Finding, ...]:
@@ -37,4 +37,11 @@ def left_findings(found: Left) -> tuple[Finding, ...]:
             f"{gib(found.kept_bytes)} to their base images"
             + ("; `researchenv reap --all` removes them" if found.kept_images or found.kept_volumes else ""),
         ),
+        *_cached(found),
     )
+
+
+def _cached(found: Left) -> tuple[Finding, ...]:
+    if not found.cached_bytes:
+        return ()
+    return (Finding(_PACKAGES, State.OK, f"{gib(found.cached_bytes)} kept; `researchenv reap --packages` empties it"),)

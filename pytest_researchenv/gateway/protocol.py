@@ -369,6 +369,8 @@ class GatewayRequest:
         lifetime_s: after how many seconds it refuses everything and ends, so that nothing is spent once nobody looks
             after it any more; None: never.
         labels: labels of all that is made for it.
+        package_network: with `Reach.ALLOWLIST`, the private network in which a package cache answers, which `allow`
+            has to name; empty for none.
     """
 
     service: ModelService | None = None
@@ -383,6 +385,7 @@ class GatewayRequest:
     on_host: bool = False
     lifetime_s: float | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    package_network: str = ""
 
 
 class Gateway(Protocol):

@@ -32,6 +32,7 @@ from pytest_researchenv.gateway.protocol import (
     Reach,
 )
 from pytest_researchenv.gateway.volume import TARGET
+from pytest_researchenv.packagecache.protocol import NAME as PACKAGES
 from pytest_researchenv.sandbox.labels import LIFETIME_S
 from pytest_researchenv.sandbox.protocol import Container, ContainerSpec, Join, Limits, Mount, Network, Sandbox
 
@@ -188,7 +189,7 @@ def _spec(image: str, mount: Mount, request: GatewayRequest, network: str) -> Co
         mounts=(mount,),
         limits=_LIMITS,
         labels=request.labels,
-        joins=(Join(network, ALIAS),),
+        joins=(Join(network, ALIAS), *((Join(request.package_network),) if request.package_network else ())),
         scratch=_SCRATCH,
         publish=_MODEL_PORT if request.on_host else 0,
     )
@@ -298,7 +299,7 @@ def _egress(request: GatewayRequest, host: HostNetwork, proxy: str) -> dict[str,
         "blocked": dataclasses.asdict(request.blocking or Blocking()),
         "private": list(host.private_hosts),
         "via": _via(proxy),
-        "direct": list(host.direct),
+        "direct": [*host.direct, *([PACKAGES] if request.package_network else [])],
     }
 
 

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from pytest_researchenv._packageindex import configured_index
 from pytest_researchenv.gateway.protocol import Reach
+from pytest_researchenv.packagecache.protocol import NAME as PACKAGES
 from pytest_researchenv.packedlogs import log_place, open_log
 from pytest_researchenv.probes.protocol import ProbeTask
 
@@ -21,8 +22,9 @@ __all__ = ["REQUESTS", "asked_for", "fetched_code", "requested"]
 REQUESTS = "requests.jsonl"
 
 _OF_A_REQUEST = {"method", "host", "path", "allowed"}
-#: Indexes of distributions that are known by themselves, and where their files are.
-_INDEXES = frozenset({"pypi.org", "files.pythonhosted.org"})
+#: Indexes of distributions that are known by themselves, and where their files are; and the cache of the host's own
+#: indexes, which can be reached by this name where the user wanted it, and else nowhere.
+_INDEXES = frozenset({"pypi.org", "files.pythonhosted.org", PACKAGES})
 #: What a path of a clone or of an archive has; one that is not known may be any.
 _CODE = re.compile(
     r"^/?$|/info/refs|git-upload-pack|\.git(?:/|$)|(?:tar|zip)ball|/archive/|/(?:legacy\.)?(?:tar|zip)(?:\.gz)?/"

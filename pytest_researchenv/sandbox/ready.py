@@ -16,6 +16,7 @@ from pytest_researchenv.gateway.opening import Gateways
 from pytest_researchenv.hardware import CPU_ONLY, Accelerator, Hardware
 from pytest_researchenv.leases.choice import AUTO, SharingSettings, allotted
 from pytest_researchenv.leases.sharing import ALONE, Sharing, line_folder, shared
+from pytest_researchenv.packagecache.cache import SharedCache
 from pytest_researchenv.pool import Host
 from pytest_researchenv.sandbox._engine import engine_version
 from pytest_researchenv.sandbox._stream import engine_call
@@ -57,6 +58,7 @@ def docker_engine(
     say: Callable[[str], None],
     sharing: SharingSettings | None = None,
     context: str = "",
+    package_cache_bytes: int = 0,
 ) -> Engine:
     """Connect to Docker and make ready what is missing.
 
@@ -67,6 +69,7 @@ def docker_engine(
         say: called with what takes a while.
         sharing: which devices may be used, and how they are shared with other runs; None: all, as usual.
         context: the Docker context of one engine of several; empty for the only one.
+        package_cache_bytes: what a package cache may keep; 0 for no cache.
 
     Raises:
         ConfigurationError: a device was named that is not there.
@@ -85,6 +88,7 @@ def docker_engine(
         # Extensions that agents compile need the CUDA compiler.
         base = ensure_base_image(client, owner=owner, wanted=CUDA_IMAGE, say=say)
     host = host_settings(client, owner=owner, image=base.image, say=say)
+    packages = _packages(client, owner, package_cache_bytes, say)
     return Engine(
         sandbox=sandbox,
         base_image=base.image,
@@ -92,7 +96,7 @@ def docker_engine(
         mounts=(host.mount,) if host.mount else (),
         environment=host.environment,
         notes=host.notes,
-        close=client.close,
+        close=partial(_close, client, packages),
         tools=ensure_tools(client, owner=owner, image=base.image, say=say),
         tool_volume=partial(ensure_agent_tool, client, owner=owner, image=base.image, say=say),
         scripts=partial(ensure_scripts, client, owner=owner, image=base.image, say=say),
@@ -104,6 +108,7 @@ def docker_engine(
         gateway=Gateways(client, sandbox, owner, host, say),
         hardware=hardware,
         sharing=shares,
+        packages=packages,
         volume_of=partial(ensure_asset, client, owner=owner, image=base.image, say=say),
         data_of=partial(ensure_data, client, owner=owner, image=base.image, say=say),
         answering=Answering(client),
@@ -111,6 +116,16 @@ def docker_engine(
         builders=_builders(line_folder(chosen, owner=owner, engine=_name(client, told))),
         orphans=partial(orphans, client, owner=owner),
     )
+
+
+def _packages(client: DockerClient, owner: Owner, limit_bytes: int, say: Callable[[str], None]) -> SharedCache | None:
+    return SharedCache(client, owner=owner, limit_bytes=limit_bytes, say=say) if limit_bytes else None
+
+
+def _close(client: DockerClient, packages: SharedCache | None) -> None:
+    if packages:
+        packages.close()
+    client.close()
 
 
 def judging_engine(

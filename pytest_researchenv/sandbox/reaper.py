@@ -18,13 +18,34 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 
-__all__ = ["IMAGE_KINDS", "KEPT_KINDS", "Left", "Reaped", "abandoned", "left", "orphans", "reap"]
+__all__ = [
+    "CACHE_FILES",
+    "CACHE_PART",
+    "CACHE_USER",
+    "IMAGE_KINDS",
+    "KEPT_KINDS",
+    "Left",
+    "Reaped",
+    "abandoned",
+    "cached_bytes",
+    "left",
+    "orphans",
+    "reap",
+    "users_of_caches",
+]
 
 #: Kinds of images. A container or image that someone else made from ours inherits its labels, kind and all.
 IMAGE_KINDS = frozenset({"base-image", "snapshot"})
 
+#: Kinds of what belongs to a package cache: its container and network, which all who use it share; an empty volume of
+#: each process that does, since labels cannot be changed; and the volume with its packages.
+CACHE_PART, CACHE_USER, CACHE_FILES = "package-cache", "package-cache-user", "package-cache-files"
+
+#: Which cache a part of one belongs to.
+_CACHE = f"{PREFIX}cache"
+
 #: What is made to be used again by later runs.
-KEPT_KINDS = IMAGE_KINDS | {"tool-volume"}
+KEPT_KINDS = IMAGE_KINDS | {"tool-volume", CACHE_FILES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +83,7 @@ class Left:
         kept_volumes: what later runs may use again, and `reap(everything=True)` removes.
         kept_images: likewise.
         kept_bytes: what frozen images among them add to the images that they grew from.
+        cached_bytes: what package caches hold; 0 where there is none, or the engine does not tell.
     """
 
     containers: int
@@ -70,6 +92,7 @@ class Left:
     kept_volumes: int
     kept_images: int
     kept_bytes: int = 0
+    cached_bytes: int = 0
 
     @property
     def dead(self) -> int:
@@ -77,13 +100,14 @@ class Left:
         return self.containers + self.networks + self.volumes
 
 
-def reap(client: DockerClient, *, everything: bool, owner: Owner) -> Reaped:
+def reap(client: DockerClient, *, everything: bool, owner: Owner, packages: bool = False) -> Reaped:
     """Remove containers, networks, volumes and images that nothing can be using any more.
 
     Args:
         client: the engine.
         everything: also frozen images, base images and tool volumes of this host, but no other live process's.
         owner: who asks.
+        packages: also what package caches of this host hold that no live process uses.
 
     Raises:
         SandboxError: the engine does not answer.
@@ -92,12 +116,14 @@ def reap(client: DockerClient, *, everything: bool, owner: Owner) -> Reaped:
     with engine_call("remove what dead runs left"):
         _reap_containers(client, reaped, owner)
         _reap_networks(client, reaped, owner)
-        _reap_volumes(client, reaped, owner, everything=everything)
+        _reap_volumes(client, reaped, owner, everything=everything, packages=packages)
         _reap_images(client, reaped, owner, everything=everything)
     return reaped
 
 
-def abandoned(labels: Mapping[str, str], *, owner: Owner, everything: bool, now: float) -> bool:
+def abandoned(
+    labels: Mapping[str, str], *, owner: Owner, everything: bool, now: float, used: frozenset[str] = frozenset()
+) -> bool:
     """Whether a thing with these labels may be removed.
 
     Args:
@@ -105,11 +131,16 @@ def abandoned(labels: Mapping[str, str], *, owner: Owner, everything: bool, now:
         owner: who asks.
         everything: whether to remove what is kept for later runs, too.
         now: seconds since the epoch.
+        used: keys of the package caches that somebody uses.
     """
     kind, host, process = (labels.get(f"{PREFIX}{name}", "") for name in ("kind", "host", "process"))
     if not (kind and host and process):
         return False
     ours = host == owner.host
+    if kind in (CACHE_PART, CACHE_FILES):
+        # Whoever started the cache may be dead while others use it, and alive and use it no more.
+        wanted = everything and ours if kind == CACHE_FILES else ours or expired(labels, now=now)
+        return wanted and labels.get(_CACHE) not in used
     if kind in KEPT_KINDS:
         return everything and ours and (process == owner.process or not alive(process))
     if not ours:
@@ -136,7 +167,14 @@ def left(client: DockerClient, *, owner: Owner) -> Left:
             kept_volumes=len(list(_volumes(client, owner, everything=True))) - dead,
             kept_images=len(images),
             kept_bytes=sum(_added(item, sizes) for item in images.values()),
+            cached_bytes=cached_bytes(client, owner=owner),
         )
+
+
+def users_of_caches(client: DockerClient, *, owner: Owner) -> frozenset[str]:
+    """Keys of the package caches that a process uses which may be alive; `owner` asks."""
+    found = client.api.volumes(filters={"label": f"{KIND}={CACHE_USER}"})["Volumes"] or []
+    return frozenset(item["Labels"].get(_CACHE, "") for item in found if not _gone(item, owner))
 
 
 def orphans(client: DockerClient, *, owner: Owner) -> list[tuple[str, Mapping[str, str]]]:
@@ -171,30 +209,60 @@ def _reap_containers(client: DockerClient, reaped: Reaped, owner: Owner) -> None
 
 
 def _containers(client: DockerClient, owner: Owner) -> Iterator[Mapping[str, Any]]:
-    for item in client.api.containers(all=True, filters={"label": KIND}):
-        if item["Labels"][KIND] not in IMAGE_KINDS and _gone(item, owner):
+    found = client.api.containers(all=True, filters={"label": KIND})
+    used = users_of_caches(client, owner=owner)
+    for item in found:
+        if item["Labels"][KIND] not in IMAGE_KINDS and _gone(item, owner, used=used):
             yield item
 
 
 def _reap_networks(client: DockerClient, reaped: Reaped, owner: Owner) -> None:
     for item in _networks(client, owner):
         with _noted(reaped.networks, reaped, f"network {item['Name']}", item["Name"]):
+            _let_go(client, item["Id"])
             client.api.remove_network(item["Id"])
 
 
+def _let_go(client: DockerClient, network: str) -> None:
+    """Take a package cache, which others use, out of the network of a dead process."""
+    inside = client.api.inspect_network(network).get("Containers") or {}
+    for container in client.api.containers(filters={"label": f"{KIND}={CACHE_PART}"}):
+        if container["Id"] in inside:
+            client.api.disconnect_container_from_network(container["Id"], network, force=True)
+
+
 def _networks(client: DockerClient, owner: Owner) -> Iterator[Mapping[str, Any]]:
-    return (item for item in client.api.networks(filters={"label": KIND}) if _gone(item, owner))
+    # What is in use is looked up last: who begins to use a cache marks it first.
+    found = client.api.networks(filters={"label": KIND})
+    used = users_of_caches(client, owner=owner)
+    return (item for item in found if _gone(item, owner, used=used))
 
 
-def _reap_volumes(client: DockerClient, reaped: Reaped, owner: Owner, *, everything: bool) -> None:
-    for item in _volumes(client, owner, everything=everything):
+def _reap_volumes(client: DockerClient, reaped: Reaped, owner: Owner, *, everything: bool, packages: bool) -> None:
+    for item in _volumes(client, owner, everything=everything, packages=packages):
         with _noted(reaped.volumes, reaped, f"volume {item['Name']}", item["Name"]):
             client.api.remove_volume(item["Name"])
 
 
-def _volumes(client: DockerClient, owner: Owner, *, everything: bool) -> Iterator[Mapping[str, Any]]:
+def _volumes(
+    client: DockerClient, owner: Owner, *, everything: bool, packages: bool = False
+) -> Iterator[Mapping[str, Any]]:
     found = client.api.volumes(filters={"label": KIND})["Volumes"] or []
-    return (item for item in found if _gone(item, owner, everything=everything))
+    used = users_of_caches(client, owner=owner)
+    for item in found:
+        files = item["Labels"][KIND] == CACHE_FILES
+        if _gone(item, owner, everything=everything or (packages and files), used=used):
+            yield item
+
+
+def cached_bytes(client: DockerClient, *, owner: Owner) -> int:
+    """What the package caches of the host of `owner` hold; 0 where there is none, or the engine does not tell."""
+    found = client.api.volumes(filters={"label": f"{KIND}={CACHE_FILES}"})["Volumes"] or []
+    names = {item["Name"] for item in found if item["Labels"].get(f"{PREFIX}host") == owner.host}
+    if not names:
+        return 0
+    # The engine measures everything that it stores for this, so it is not asked where there is no cache.
+    return sum(max(0, one["UsageData"]["Size"]) for one in client.df()["Volumes"] or [] if one["Name"] in names)
 
 
 def _reap_images(client: DockerClient, reaped: Reaped, owner: Owner, *, everything: bool) -> None:
@@ -218,8 +286,10 @@ def _images(
             yield item, tags
 
 
-def _gone(item: Mapping[str, Any], owner: Owner, *, everything: bool = False) -> bool:
-    return abandoned(item.get("Labels") or {}, owner=owner, everything=everything, now=time.time())
+def _gone(
+    item: Mapping[str, Any], owner: Owner, *, everything: bool = False, used: frozenset[str] = frozenset()
+) -> bool:
+    return abandoned(item.get("Labels") or {}, owner=owner, everything=everything, now=time.time(), used=used)
 
 
 @contextlib.contextmanager

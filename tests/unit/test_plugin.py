@@ -210,6 +210,11 @@ def test_running_without_an_agent_is_a_usage_error_that_lists_them(suite: pytest
         (["--researchenv-inspector=noop"], "*inspector is 'noop', which has no model*"),
         (["--researchenv-keep=some"], "*keep: 'some' is no policy: give all, failed, none*"),
         (["--researchenv-disk-floor=-1"], "*disk-floor*'-1'*GiB*"),
+        (["--researchenv-package-cache=much"], "*package-cache*'much'*GiB, or 0*"),
+        (
+            ["--researchenv-agent=paper-glm", "--researchenv-package-cache=1"],
+            "*package-cache*not for paper-glm*Leave it out*",
+        ),
         (["--researchenv-slots=many"], "*slots*'many'*auto*"),
         (["--researchenv-lease-timeout=0"], "*lease-timeout*'0'*seconds*"),
         (["--researchenv-retries=-1"], "*retries*'-1'*whole number*"),

@@ -172,6 +172,12 @@ def test_what_dead_runs_left_is_counted() -> None:
     assert (clean.state, clean.fix) == (State.OK, "")
 
 
+def test_what_package_caches_keep_is_told() -> None:
+    """With the command that empties them; nothing is said where there is none."""
+    cached = left_findings(Left(0, 0, 0, 1, 1, cached_bytes=3 * 1024**3))[-1]
+    assert (cached.state, cached.value) == (State.OK, "3.0 GiB kept; `researchenv reap --packages` empties it")
+
+
 def test_an_image_that_nobody_named_is_asked_for_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """The stand-in has no way to ask a registry."""
     (found,) = image_findings(reached(StandInClient(), monkeypatch), "")

@@ -9,6 +9,7 @@ import pytest
 
 from pytest_researchenv.integrity import outside
 from pytest_researchenv.model import Sign
+from pytest_researchenv.packagecache.protocol import HOST as PACKAGES
 from tests.unit.integrity.dep import ABOUT, FILES, USES, hashes
 from tests.unit.integrity.images import SITE, Nodes, distribution
 from tests.unit.integrity.sites import Index, audited, kinds, torch
@@ -32,6 +33,7 @@ CHECKOUT = json.dumps({"url": "file:///opt/dep", "dir_info": {}})
         ("allowlist", [], True, True),
         ("allowlist", got("pypi.org", "/simple/dep/"), True, True),
         ("allowlist", got("files.pythonhosted.org", "/packages/dep-1.0.tar.gz"), True, True),
+        ("allowlist", got(PACKAGES, "/index/dep/dep-1.0-py3-none-any.whl"), True, True),
         ("allowlist", [{**got("git.example", "/dep/info/refs")[0], "allowed": False}], True, True),
         ("allowlist", got("git.example", "/dep/info/refs?service=git-upload-pack"), False, False),
         ("allowlist", got("git.example", "/page"), False, True),

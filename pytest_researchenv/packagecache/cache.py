@@ -1,0 +1,186 @@
+"""The package cache as a session uses it: started when the first agent needs it, and again where it has ended."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, final
+
+from pytest_researchenv._cache import locked
+from pytest_researchenv.errors import ConfigurationError, InfrastructureError
+from pytest_researchenv.packagecache.protocol import Packages
+from pytest_researchenv.packagecache.sidecar import Sidecar
+from pytest_researchenv.packagecache.upstream import Upstream, replaced
+from pytest_researchenv.packagecache.volume import ensure_proxpi
+from pytest_researchenv.sandbox._hostconfig import HostConfiguration
+from pytest_researchenv.sandbox.images import ensure_base_image
+from pytest_researchenv.sandbox.labels import Owner
+
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+
+__all__ = ["SharedCache"]
+
+_log = logging.getLogger(__name__)
+
+#: Seconds between two looks at whether it still runs.
+_LOOK_S = 5.0
+
+
+@final
+class SharedCache:
+    """The `PackageCache` of an engine.
+
+    Args:
+        client: the engine.
+        owner: on whose behalf it is used.
+        limit_bytes: what the packages that it keeps may take; where another session has started it, that one's holds.
+        say: told what takes a while.
+        environ: the environment; None: this process's.
+        cache: folder of the locks; None: the user's cache folder.
+    """
+
+    def __init__(
+        self,
+        client: DockerClient,
+        *,
+        owner: Owner,
+        limit_bytes: int,
+        say: Callable[[str], None],
+        environ: Mapping[str, str] | None = None,
+        cache: Path | None = None,
+    ) -> None:
+        self._client = client
+        self._owner = owner
+        self._limit = limit_bytes
+        self._say = say
+        self._environ = environ
+        self._cache = cache
+        self._used: _Used | None = None
+        self._problem = ""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Why it is not used; nothing while it is."""
+        return (self._problem,) if self._problem else ()
+
+    def use(self) -> Packages | None:
+        """Return it, started where it was not; None where it cannot be had: then it is not tried again."""
+        if self._problem:
+            return None
+        try:
+            if self._used is None:
+                self._used = self._prepared()
+            self._used.keep_running()
+        except (ConfigurationError, InfrastructureError) as error:
+            self._give_up(error)
+            return None
+        return self._used
+
+    def close(self) -> None:
+        """Use it no longer. It is removed with the last who does; the packages stay."""
+        if self._used is None:
+            return
+        try:
+            with self._used.lock():
+                self._used.sidecar.end_use()
+        except InfrastructureError:
+            # Whoever reaps next takes it: the mark is of a process that is dead by then.
+            _log.warning("the package cache could not be let go of", exc_info=True)
+
+    def _prepared(self) -> _Used:
+        upstream = Upstream.of(HostConfiguration.read(self._environ))
+        # Not the image that agents start from, which may have no Python.
+        image = ensure_base_image(self._client, owner=self._owner, wanted="", say=self._say, cache=self._cache).image
+        tool = ensure_proxpi(self._client, owner=self._owner, image=image, say=self._say, cache=self._cache)
+        sidecar = Sidecar(self._client, self._owner, upstream.key)
+
+        def start() -> str:
+            self._say("starting the package cache")
+            return sidecar.start(image, tool, upstream.document(self._limit))
+
+        used = _Used(
+            sidecar,
+            start=start,
+            lock=lambda: locked(sidecar.name, self._cache, self._say),
+            uv_apart=upstream.uv_apart,
+            broken=self._give_up,
+        )
+        sidecar.begin_use()
+        return used
+
+    def _give_up(self, error: Exception) -> None:
+        self._problem = f"the package cache is not used, but this host's own index settings: {error}"
+        self._say(self._problem)
+
+
+@final
+class _Used:
+    """`Packages` at work."""
+
+    def __init__(
+        self,
+        sidecar: Sidecar,
+        *,
+        start: Callable[[], str],
+        lock: Callable[[], AbstractContextManager[None]],
+        uv_apart: bool,
+        broken: Callable[[Exception], object],
+    ) -> None:
+        self.sidecar = sidecar
+        self.lock = lock
+        self._start = start
+        self._uv_apart = uv_apart
+        self._broken = broken
+        self._container = ""
+        self._joined: list[str] = []
+        self._looked = 0.0
+
+    @property
+    def network(self) -> str:
+        """Name of the private network in which gateways reach it."""
+        return self.sidecar.name
+
+    @contextmanager
+    def joined(self, network: str) -> Iterator[None]:
+        """Let it answer in another private network, until the end of the block."""
+        self.sidecar.join(network)
+        self._joined.append(network)
+        try:
+            yield
+        finally:
+            self._joined.remove(network)
+
+    def look(self) -> None:
+        """Start it again where it has ended. Trouble with it ends no agent's work."""
+        if time.monotonic() - self._looked < _LOOK_S:
+            return
+        try:
+            self.keep_running()
+        except InfrastructureError as error:
+            self._broken(error)
+        self._looked = time.monotonic()
+
+    def keep_running(self) -> None:
+        """Start it where it does not run, and have it in every private network that was asked for.
+
+        Raises:
+            InfrastructureError: it cannot be started.
+        """
+        if self._container and self.sidecar.running() == self._container:
+            return
+        # Another process may start it just now.
+        with self.lock():
+            found = self.sidecar.running() or self._start()
+        for network in self._joined:
+            self.sidecar.join(network)
+        self._container = found
+
+    def environment(self, settings: Mapping[str, str], *, proxied: bool) -> dict[str, str]:
+        """The host's settings with the cache in the place of its package index."""
+        return replaced(settings, uv_apart=self._uv_apart, proxied=proxied)

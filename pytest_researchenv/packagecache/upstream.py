@@ -1,0 +1,130 @@
+"""Where the cache gets packages from: what this host's pip is set to; and what containers are told in its place."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pytest_researchenv.errors import ConfigurationError
+from pytest_researchenv.packagecache.protocol import INDEX_URL, NAME
+from pytest_researchenv.sandbox._hostconfig import HostConfiguration
+from pytest_researchenv.sandbox.hostsettings import loopback, redact
+
+
+__all__ = ["Upstream", "replaced"]
+
+_PYPI = "https://pypi.org/simple/"
+
+#: Variables that name indexes: pip's, then uv's.
+_PIP_INDEXES = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL")
+_UV_INDEXES = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL")
+
+#: Certificates of authorities, pip's own first.
+_BUNDLES = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """The indexes behind the cache, and how they are reached.
+
+    Attributes:
+        index: URL of the main index; it may hold credentials, as may the next two.
+        extra: URLs of further ones.
+        proxies: proxy variable → value.
+        authorities: certificates (PEM) of authorities that are trusted beside the usual ones.
+        trusts_all: whether the host's pip trusts the main index whatever its certificate.
+        uv_apart: whether the host's uv has indexes of its own, which stay as they are.
+    """
+
+    index: str = field(repr=False)
+    extra: tuple[str, ...] = field(default=(), repr=False)
+    proxies: Mapping[str, str] = field(default_factory=dict, repr=False)
+    authorities: str = field(default="", repr=False)
+    trusts_all: bool = False
+    uv_apart: bool = False
+
+    @classmethod
+    def of(cls, host: HostConfiguration) -> Upstream:
+        """What the host's own pip would ask.
+
+        Raises:
+            ConfigurationError: no container can ask it.
+        """
+        pip = host.pip
+        if pip.get("no-index"):
+            raise ConfigurationError("pip is set to ask no index (no-index)")
+        index = pip.get("index-url", _PYPI)
+        if not index.startswith(("http://", "https://")) or loopback(index):
+            raise ConfigurationError(f"no container reaches pip's index-url {redact(index)}")
+        further = pip.get("extra-index-url", "").split()
+        proxies = {name: value for name, value in host.proxies.items() if "no_proxy" in name.lower() or _far(value)}
+        if (own := pip.get("proxy", "")) and _far(own):
+            proxies |= dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), own)
+        bundle = next((host.certificates[name] for name in _BUNDLES if name in host.certificates), "")
+        return cls(
+            _folder(index),
+            tuple(_folder(url) for url in further if url.startswith(("http://", "https://")) and _far(url)),
+            proxies,
+            _read(bundle),
+            index.split("/")[2].rpartition("@")[2] in pip.get("trusted-host", "").split(),
+            bool(host.uv.keys() & set(_UV_INDEXES)),
+        )
+
+    @property
+    def key(self) -> str:
+        """What tells caches with other settings, or of another user, apart."""
+        # Other users may not read what a private index gave to this one.
+        return hashlib.sha256(f"{os.getuid()}\n".encode() + self.document(0)).hexdigest()[:16]
+
+    def document(self, limit_bytes: int) -> bytes:
+        """What `inside/serve.py` reads."""
+        environment = {
+            **self.proxies,
+            "PROXPI_INDEX_URL": self.index,
+            "PROXPI_EXTRA_INDEX_URLS": ",".join(self.extra),
+            "PROXPI_DISABLE_INDEX_SSL_VERIFICATION": "1" if self.trusts_all else "",
+            "PROXPI_CACHE_SIZE": str(limit_bytes),
+        }
+        return json.dumps({"environment": environment, "authorities": self.authorities}, sort_keys=True).encode()
+
+
+def replaced(settings: Mapping[str, str], *, uv_apart: bool, proxied: bool) -> dict[str, str]:
+    """The host's settings for containers, with the cache in the place of the indexes.
+
+    Args:
+        settings: variables.
+        uv_apart: whether uv's indexes stay.
+        proxied: whether everything goes through a proxy, the cache included.
+    """
+    # pip's own proxy was for the index.
+    dropped = {*_PIP_INDEXES, "PIP_PROXY", *(() if uv_apart else _UV_INDEXES)}
+    found = {name: value for name, value in settings.items() if name not in dropped}
+    found["PIP_INDEX_URL"] = INDEX_URL
+    # pip takes no index without TLS unless it is told to.
+    found["PIP_TRUSTED_HOST"] = " ".join(filter(None, (settings.get("PIP_TRUSTED_HOST"), NAME)))
+    if not uv_apart:
+        found["UV_INDEX_URL"] = INDEX_URL
+    if not proxied:
+        for name in ("no_proxy", "NO_PROXY"):
+            found[name] = ",".join(filter(None, (settings.get(name), NAME)))
+    return found
+
+
+def _folder(url: str) -> str:
+    """An index's URL as proxpi wants it: it takes what is behind the last slash for a file."""
+    return url if url.endswith("/") else f"{url}/"
+
+
+def _far(url: str) -> bool:
+    return not loopback(url)
+
+
+def _read(bundle: str) -> str:
+    try:
+        return Path(bundle).expanduser().read_text(errors="replace") if bundle else ""
+    except OSError:
+        return ""

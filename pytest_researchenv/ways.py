@@ -1,0 +1,91 @@
+"""The ways out of an agent's container: its gateway, and a package cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from pytest_researchenv.engine import Engine
+from pytest_researchenv.gateway.protocol import Gateway, GatewayRequest, Reach
+from pytest_researchenv.gateway.trust import trusting
+from pytest_researchenv.packagecache.protocol import Packages, with_packages
+from pytest_researchenv.sandbox.protocol import Container
+
+
+__all__ = ["Ways", "open_ways"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """What an agent's container reaches, and how.
+
+    Attributes:
+        gateway: what stands between it and the outside; None for nothing.
+        packages: the package cache; None where the host's own settings hold.
+        networks: the private networks that the container has to be in.
+        settings: the host's, as variables.
+        proxied: whether whatever it asks for has to go through the gateway.
+    """
+
+    gateway: Gateway | None
+    packages: Packages | None
+    networks: tuple[str, ...]
+    settings: Mapping[str, str]
+    proxied: bool
+
+    def look(self) -> None:
+        """See that they are still there; called about once a second."""
+        if self.packages:
+            self.packages.look()
+
+    def environment(self, container: Container, *, folder: str) -> Mapping[str, str]:
+        """What processes of the container need to find their way out, and to trust what is in it.
+
+        Args:
+            container: the container, started.
+            folder: where files for them may lie.
+        """
+        environment: Mapping[str, str] = {**self.settings, **(self.gateway.environment if self.gateway else {})}
+        if self.packages:
+            environment = self.packages.environment(environment, proxied=self.proxied)
+        if self.gateway is None or not self.gateway.authority:
+            return environment
+        return trusting(container, self.gateway.authority, environment, folder=folder)
+
+
+@contextmanager
+def open_ways(
+    engine: Engine,
+    request: GatewayRequest | None,
+    reach: Reach,
+    *,
+    labels: Mapping[str, str],
+    say: Callable[[str], object],
+) -> Iterator[Ways]:
+    """Open them for one attempt, until the end of the block.
+
+    Args:
+        engine: what to work with.
+        request: what the gateway is to do; None where there is none.
+        reach: what the container may reach.
+        labels: labels of all that is made.
+        say: called with what is being done.
+
+    Raises:
+        InfrastructureError: they cannot be opened. Where it is the package cache that cannot, there is none.
+    """
+    packages = engine.packages.use() if engine.packages and reach is not Reach.NONE else None
+    networks: tuple[str, ...] = ()
+    with ExitStack() as stack:
+        gateway = None
+        if request is not None:
+            say("starting the gateway")
+            gateway = stack.enter_context(engine.gateway(with_packages(request, packages)))
+            networks = (gateway.network,)
+        if packages and reach is Reach.OPEN:
+            # Where there is an allowlist, the gateway asks it, and writes down what for.
+            if gateway is None:
+                networks = (stack.enter_context(engine.sandbox.private_network(outward=False, labels=labels)),)
+            stack.enter_context(packages.joined(networks[0]))
+        yield Ways(gateway, packages, networks, engine.environment, reach is Reach.ALLOWLIST)
