@@ -51,7 +51,7 @@ def judged_named(name: str) -> Tier | Examination:
     Raises:
         ValueError: nothing is called so.
     """
-    return Tier(name) if name in set(Tier) else Examination(name)
+    return Tier(name) if name in Tier.__members__ else Examination(name)
 
 
 class Verdict(StrEnum):
