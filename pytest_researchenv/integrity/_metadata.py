@@ -212,8 +212,13 @@ def entry_points(text: str) -> dict[str, frozenset[str]]:
     return {name: frozenset(modules) for name, modules in found.items()}
 
 
-def editable_mapping(source: bytes) -> dict[str, str]:
-    """Modules of an editable install and where they are, as setuptools' finder has them in a literal `MAPPING`."""
+def editable_mapping(source: bytes, literal: str = "MAPPING") -> dict[str, tuple[str, ...]]:
+    """Modules of an editable install and where they are, as setuptools' finder has them in a literal.
+
+    Args:
+        source: all of the finder.
+        literal: its name: `MAPPING`, or `NAMESPACES`.
+    """
     tree = parsed(source)
     for node in tree.body if tree else ():
         if isinstance(node, ast.Assign):
@@ -222,7 +227,7 @@ def editable_mapping(source: bytes) -> dict[str, str]:
             targets = [node.target]
         else:
             continue
-        if node.value is not None and any(isinstance(item, ast.Name) and item.id == "MAPPING" for item in targets):
+        if node.value is not None and any(isinstance(item, ast.Name) and item.id == literal for item in targets):
             try:
                 return dict(_modules_at(ast.literal_eval(node.value)))
             except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
@@ -230,10 +235,13 @@ def editable_mapping(source: bytes) -> dict[str, str]:
     return {}
 
 
-def _modules_at(mapping: object) -> Iterator[tuple[str, str]]:
-    for name, path in mapping.items() if isinstance(mapping, dict) else ():
-        if isinstance(name, str) and isinstance(path, str) and _joined("/", path):
-            yield name, _joined("/", path)
+def _modules_at(mapping: object) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for name, value in mapping.items() if isinstance(mapping, dict) else ():
+        paths = tuple(
+            path for path in (value if isinstance(value, list) else [value]) if isinstance(path, str) and path
+        )
+        if isinstance(name, str) and paths:
+            yield name, paths
 
 
 def _object(text: str) -> dict[str, object]:

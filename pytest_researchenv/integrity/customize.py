@@ -83,15 +83,15 @@ def _files(snapshot: Snapshot, top: str, folder: str, name: str) -> Iterator[Cus
     module = re.compile(
         rf"{name}(?:\.pyc|\.so|\.abi3t?\.so|\.cpython-\d+\w*-[\w-]+\.so)|__pycache__/{name}\.cpython-\d+t?(?:\.opt-\w+)?\.pyc"
     )
-    source = f"{top}/{name}.py"
     touched = snapshot.touched(top)
     # In a folder of the agent's there is what the record has, which may have another name for what is no ASCII; in one
     # of the base image's a link may lead to what was changed.
+    below_top = f"{top.rstrip('/')}/"
+    source, package = f"{below_top}{name}.py", f"{below_top}{name}"
     is_agents = top.isascii() and snapshot.touched(posixpath.dirname(top)).get(top) == "A"
     found = set() if is_agents and source not in touched else {source}
-    package = f"{top}/{name}"
     for path in touched:
-        below = path.removeprefix(f"{top}/")
+        below = path.removeprefix(below_top)
         if module.fullmatch(below):
             found.add(path)
         elif below == name or below.startswith(f"{name}/"):

@@ -15,11 +15,12 @@ import builtins
 import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
 
 from pytest_researchenv._parsing import parsed, written
 
 
-__all__ = ["generated_doubt", "is_generated", "is_redirect"]
+__all__ = ["Literals", "generated_doubt", "is_generated", "is_redirect", "literals"]
 
 #: What their modules are called, but for those of editables before 0.4, which have an underscore before their project.
 _TELLING = re.compile(r"__editable___\w+_finder|_editable_impl_\w+")
@@ -74,14 +75,18 @@ _LITERAL = re.compile(
     r"(?P<value>.*?)(?P<after>(?: \+ \"\.__path_hook__\")?)$",
     re.MULTILINE,
 )
-#: The call with the literals of scikit-build-core and meson-python, at the end.
+#: The call with the literals of scikit-build-core and meson-python, at the end, and what is after the literals: where
+#: that is not there, a pattern would look through all of the text from each place where it might begin.
 _CALLS = (
-    re.compile(
-        r"\ndef init\(\):\n    finder = MesonpyMetaFinder\((?P<value>.*)\)"
-        r"\n    sys\.meta_path\.insert\(0, finder\)\n    sys\.path_hooks\.insert\(0, finder\._path_hook\)\s*",
-        re.DOTALL,
+    (
+        re.compile(
+            r"\ndef init\(\):\n    finder = MesonpyMetaFinder\((?P<value>.*)\)"
+            r"\n    sys\.meta_path\.insert\(0, finder\)\n    sys\.path_hooks\.insert\(0, finder\._path_hook\)\s*",
+            re.DOTALL,
+        ),
+        ")\n    sys.meta_path.insert(0, finder)\n    sys.path_hooks.insert(0, finder._path_hook)",
     ),
-    re.compile(r"\n(?:def entrypoint\(\) -> None:\n    )?install(?:_inplace)?\((?P<value>.*)\)\s*", re.DOTALL),
+    (re.compile(r"\n(?:def entrypoint\(\) -> None:\n    )?install(?:_inplace)?\((?P<value>.*)\)\s*", re.DOTALL), ")"),
 )
 _MAPS = re.compile(r"F\.map_module\((?P<value>.*)\)")
 _EDITABLES = ["from editables.redirector import RedirectingFinder as F", "F.install()"]
@@ -141,6 +146,24 @@ _ATTRIBUTES = frozenset(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Literals:
+    """What a module of known text says by itself.
+
+    Attributes:
+        builder: what wrote it.
+        values: its literals; of editables a name and a path each.
+    """
+
+    builder: str
+    values: list[object]
+
+    @property
+    def first(self) -> bool:
+        """Whether it has its finder asked before all others."""
+        return self.builder == "scikit-build-core or meson-python"
+
+
 def is_generated(name: str) -> bool:
     """Whether a module has a name that builders of editable installs, and hardly anybody else, give to theirs."""
     return _TELLING.fullmatch(name) is not None or is_redirect(name)
@@ -164,13 +187,13 @@ def generated_doubt(source: bytes, is_anothers: Callable[[str], bool] = lambda _
         return "it is no text"
     if len(text) > _MOST_LETTERS:
         return f"it has {len(text)} letters"
-    found = _literals(text)
+    found = literals(text)
     if found is None:
         if tried := next((name for name in sorted(_TRIED) if name in text), ""):
             return f"it names {tried}"
         tree = parsed(text)
         return _strange_use(tree) or None if tree else "it is no Python source"
-    values, first = found
+    values, first = found.values, found.first
     if not first and any(isinstance(value, str) and "/" in value for value in values):
         return "it puts a folder on the path"
     names = {name.partition(".")[0] for name in _keys(values)}
@@ -233,19 +256,20 @@ def _strange_deed(node: ast.AST) -> str:
     return word
 
 
-def _literals(text: str) -> tuple[list[object], bool] | None:
-    """The literals of a module of known text, and whether it has its finder asked first; None when it is not known."""
+def literals(text: str) -> Literals | None:
+    """The literals of a module of known text; None when it is not known."""
     try:
         if _digest(_LITERAL.sub(r"\g<before>\g<after>", text)) in _FINDERS:
-            return [ast.literal_eval(match["value"]) for match in _LITERAL.finditer(text)], False
-        for call in filter(None, (pattern.search(text) for pattern in _CALLS)):
+            return Literals("setuptools", [ast.literal_eval(match["value"]) for match in _LITERAL.finditer(text)])
+        bare = text.rstrip()
+        for call in filter(None, (pattern.search(text) for pattern, end in _CALLS if bare.endswith(end))):
             if call.end() == len(text) and _digest(text[: call.start()]) in _REDIRECTS:
-                return ast.literal_eval(f"[{call['value']}]"), True
+                return Literals("scikit-build-core or meson-python", ast.literal_eval(f"[{call['value']}]"))
         lines = text.rstrip("\n").split("\n")
         maps = [_MAPS.fullmatch(line) for line in lines[2:]]
         if lines[:2] == _EDITABLES and all(maps):
             # A name and a path each.
-            return [ast.literal_eval(f"[{match['value']}]") for match in maps if match], False
+            return Literals("editables", [ast.literal_eval(f"[{match['value']}]") for match in maps if match])
     # What is no literal, and what is made to confuse a parser.
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         return None

@@ -21,7 +21,7 @@ from pytest_researchenv.integrity.fleeting import is_fleeting
 from pytest_researchenv.integrity.layout import Layout, layout_of
 from pytest_researchenv.integrity.packages import Packages, Standing
 from pytest_researchenv.integrity.protocol import Entry, Kind, Signs, Snapshot, at_most, is_in_base
-from pytest_researchenv.integrity.pth import EASY_INSTALL, STARTS_SINCE, namespace, paths_only
+from pytest_researchenv.integrity.pth import EASY_INSTALL, STARTS_SINCE, moves, namespace, paths_only
 from pytest_researchenv.integrity.recorded import recorded
 from pytest_researchenv.integrity.sitefolders import Pth
 from pytest_researchenv.integrity.virtualenv import KNOWN, PTH, is_known_line, suspicion
@@ -136,14 +136,18 @@ class _Look:
 
     def pths(self, layout: Layout) -> None:
         """Lines of `.pth` files that run, and that no distribution lists."""
-        running = [pth for pth in layout.pths if pth.unread or not set(pth.imports).issubset(EASY_INSTALL)]
+        others = (pth for pth in layout.pths if pth.unread or not set(pth.imports).issubset(EASY_INSTALL))
+        # Nobody publishes such, and easy_install leaves none.
+        moving = {pth.path: pth for pth in layout.pths if moves(pth.text) is None}
+        running = [*moving.values(), *(pth for pth in others if pth.path not in moving)]
         running = [pth for pth in running if not is_in_base(self.snapshot, pth.path, pth.sha256)]
         genuine = self._genuine(pth.path for pth in running)
         for site in layout.sites:
             own = {pth.path: pth for pth in running if posixpath.dirname(pth.path) == site}
             claimed = recorded(self.snapshot, site, own.keys())
             for path, pth in own.items():
-                if pth.sha256 in claimed.get(path, ()) or (path in genuine and self._is_harmless(pth)):
+                is_claimed = pth.sha256 in claimed.get(path, ()) and path not in moving
+                if is_claimed or (path in genuine and self._is_harmless(pth)):
                     continue
                 if path in genuine:
                     self._set_aside(path, genuine[path], paths_only(pth.text))

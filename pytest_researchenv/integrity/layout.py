@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 from pytest_researchenv.integrity.elf import Elf, read_elf
 from pytest_researchenv.integrity.fleeting import is_fleeting
 from pytest_researchenv.integrity.protocol import Entry, Kind, Snapshot
+from pytest_researchenv.integrity.pth import moves
 from pytest_researchenv.integrity.pyvenv import is_ambiguous, read_settings
 from pytest_researchenv.integrity.raw import file_of
 from pytest_researchenv.integrity.sitefolders import Look, Pth, Sites
@@ -97,6 +98,18 @@ class Layout:
             added.setdefault(posixpath.dirname(pth.path), []).extend(pth.folders)
         sites = (entry for site in self.sites for entry in (site, *added.get(site, ())))
         return tuple(dict.fromkeys((self.archive, *self.stdlib, *sites)))
+
+    @property
+    def first(self) -> tuple[str, ...]:
+        """What of it easy_install's lines move before the standard library: folders that were not on it before."""
+        known = {self.archive, *self.stdlib}
+        moved: dict[str, None] = {}
+        for site in self.sites:
+            known.add(site)
+            for pth in (pth for pth in self.pths if posixpath.dirname(pth.path) == site):
+                moved |= dict.fromkeys(folder for folder in pth.folders if folder not in known and moves(pth.text))
+                known.update(pth.folders)
+        return tuple(moved)
 
 
 @dataclass(frozen=True, slots=True)

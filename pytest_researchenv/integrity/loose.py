@@ -60,7 +60,7 @@ def _records(task: ProbeTask, snapshot: Snapshot, layout: Layout, installed: Ins
     known = {path for one in installed.distributions for path in (one.path, f"{one.path}/EGG-INFO")}
     workdir = snapshot.resolved(task.environment.workdir)
     paths = islice(dict.fromkeys((*python_path(task), *layout.path)), _MOST_FOLDERS)
-    folders = {real for path in paths if (real := snapshot.resolved(path)) not in ("", "/")}
+    folders = {real for path in paths if (real := snapshot.resolved(path)) != ""}
     every = sorted({*folders, workdir} - {""})
     found: dict[str, None] = {}
     for path, kind in (snapshot.touched(*every) if every else {}).items():

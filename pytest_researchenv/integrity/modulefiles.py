@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -58,7 +59,7 @@ def modules_in(folder: str, paths: Iterable[str], version: str) -> dict[str, tup
         version: minor version of the Python, as `3.11`.
     """
     found: dict[str, dict[Form, Place]] = {}
-    split = [(path, *path.removeprefix(f"{folder}/").partition("/")) for path in paths]
+    split = [(path, *path.removeprefix(f"{folder.rstrip('/')}/").partition("/")) for path in paths]
     folders = {name for _, name, slash, _ in split if slash}
     for path, first, slash, rest in split:
         if slash:
@@ -84,7 +85,7 @@ def _in_package(folder: str, name: str, path: str, rest: str, version: str) -> P
     if form is not None:
         return Place(path, folder, _PACKAGES[form])
     reachable = is_module(path) and all(part.isidentifier() for part in rest.split("/")[:-1])
-    return Place(f"{folder}/{name}", folder, Form.NAMESPACE) if reachable else None
+    return Place(posixpath.join(folder, name), folder, Form.NAMESPACE) if reachable else None
 
 
 def _form(file: str, stem: str, version: str) -> Form | None:

@@ -208,6 +208,12 @@ class Origins:
             return Doubt(f"no index has {one}", accuses="+" not in one.version or bool(label_of(one.name, one.version)))
         return next((word for word in (said, why) if isinstance(word, Unknown)), None)
 
+    def reached_doubt(self, one: Distribution) -> Doubt | Unknown | None:
+        """The same of one that start-up code imports: what came from elsewhere than an index is not run, either."""
+        said = self.code_doubt(one)
+        elsewhere = isinstance(said, Unknown) and self._is_explained(one)
+        return Doubt(f"{one} is of no index", accuses=False) if elsewhere else said
+
     def _is_explained(self, one: Distribution) -> bool:
         """Whether it may be of no index: it came from elsewhere, or from the repository itself."""
         return (

@@ -5,17 +5,16 @@ from __future__ import annotations
 import io
 import json
 import posixpath
-import re
 import sys
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import final
 
 from pytest_researchenv.integrity._archives import ZIP_ERRORS, table_doubt
-from pytest_researchenv.integrity._metadata import editable_mapping
 from pytest_researchenv.integrity.archives import Archives
+from pytest_researchenv.integrity.finders import Finders
 from pytest_researchenv.integrity.fleeting import is_fleeting
 from pytest_researchenv.integrity.installed import Distribution, Installed, is_module
 from pytest_researchenv.integrity.layout import Layout
@@ -35,9 +34,6 @@ __all__ = ["BYSTANDERS", "ELSEWHERE", "Modules", "Owned"]
 _MOST_FOLDERS = 300
 #: Files of a namespace package that are looked at one by one.
 _MOST_LOOKS = 20
-#: Files of editable installs that are read.
-_MOST_FINDERS = 200
-_FINDER = re.compile(r"__editable___[^/]*_finder\.py")
 _SUFFIXES = ("/__init__.py", ".py", ".pyc")
 #: Modules of the standard library that are no part of any program, and whose names people give to files of their own.
 BYSTANDERS = frozenset({"antigravity", "idlelib", "lib2to3", "test", "this", "turtledemo", "turtle"})
@@ -91,6 +87,7 @@ class Modules:
         self._workdir = snapshot.resolved(task.environment.workdir) or task.environment.workdir
         self._vouching = Vouching(task, snapshot, installed, untracked, archives)
         self._parts = Parts(layout, snapshot, installed, untracked)
+        self._finders = Finders(layout, snapshot, installed, self._workdir)
         self._known: dict[str, Mapping[str, tuple[Place, ...]]] = {}
         # Folder → the first part of a path in it, without its ending → the paths.
         self._files: dict[str, dict[str, list[str]]] = {}
@@ -101,6 +98,11 @@ class Modules:
 
         Of a namespace package, which is all folders of its name together, it is one that nobody has if there is one.
         """
+        first = self._finders.places(name, first=True)
+        return self._doubtful(name, first) if first else self.on_path(name)
+
+    def on_path(self, name: str) -> Place | None:
+        """The same, where no finder of an editable install is asked before the path."""
         parts: list[Place] = []
         for folder in self._path:
             if folder in self._standard and name in self._stdlib:
@@ -110,9 +112,13 @@ class Modules:
                 # It goes before all folders without an `__init__`, wherever they are.
                 return there
             parts += [there] if there is not None else []
-        if len(parts) > 1:
-            return next((part for part in parts[:_MOST_LOOKS] if self.owned(name, part).stranger), parts[0])
-        return parts[0] if parts else self._edited(name)
+        parts += self._finders.spaces(name)
+        return self._doubtful(name, parts or self._finders.places(name, first=False))
+
+    def _doubtful(self, name: str, places: Sequence[Place]) -> Place | None:
+        """Of several places together the first that nobody has, and else the first."""
+        strange = (place for place in places[:_MOST_LOOKS] if len(places) > 1 and self.owned(name, place).stranger)
+        return next(strange, places[0] if places else None)
 
     def _there(self, folder: str, name: str) -> Place | None:
         """What an import of a name leads to in one folder."""
@@ -128,7 +134,11 @@ class Modules:
         """The names of modules that an agent put into other folders of the path, or linked into site folders."""
         known = {*self._installed.sites, *self._standard}
         names = {name for folder in self._path if folder not in known for name in self._in(folder)}
-        return frozenset(names.union(name for name, _, is_plain in self._unlisted() if not is_plain))
+        return self._finders.names.union(names, (name for name, _, is_plain in self._unlisted() if not is_plain))
+
+    def astray(self, finder: str) -> str:
+        """Where the finder of an editable install leads that is nobody's; empty when nowhere."""
+        return self._finders.astray(finder, self._vouching.vouches, self._task.tree.files)
 
     def strays(self) -> dict[str, str]:
         """Modules of the site folders that an agent put there, and that no distribution has → why nobody has them.
@@ -152,15 +162,18 @@ class Modules:
     def lent(self) -> Iterator[tuple[str, Place]]:
         """Modules that the standard library imports where it can, and does not have itself: where it would get them.
 
-        It asks for what other systems have, wherever it runs, and for what was taken out of it.
+        It asks for what other systems have, wherever it runs, and for what was taken out of it. What goes before it is
+        asked for in any case.
         """
+        before = set(map(self._snapshot.resolved, self._layout.first))
         # Of older versions only those names are known that are documented; public ones of others are packages' names.
         wanted = (self._stdlib | set(filter(_is_inner, sys.stdlib_module_names)) | ELSEWHERE) - BYSTANDERS
         for folder in self._path:
             for name in wanted.intersection(self._in(folder)) if folder not in self._standard else ():
                 place = self._in(folder)[name][0]
                 there = self._behind(place) if place.form is Form.LINK else place
-                if there is not None and not self._is_standard(name):
+                goes_before = folder in before and there is not None and there.form is not Form.NAMESPACE
+                if there is not None and (goes_before or not self._is_standard(name)):
                     yield name, there
 
     def _is_standard(self, name: str) -> bool:
@@ -203,9 +216,7 @@ class Modules:
     @cached_property
     def _path(self) -> tuple[str, ...]:
         """`sys.path`, links followed."""
-        # What easy_install wrote for a long time moves its folders to the front.
-        first = [folder for pth in self._layout.pths if "__egginsert" in pth.text for folder in pth.folders]
-        entries = list(dict.fromkeys((*self._variable(), *first, *self._layout.path)))
+        entries = list(dict.fromkeys((*self._variable(), *self._layout.first, *self._layout.path)))
         if len(entries) > _MOST_FOLDERS:
             self._installed.problems.append(f"more than {_MOST_FOLDERS} folders are on the path")
         return tuple(dict.fromkeys(filter(None, map(self._snapshot.resolved, entries[:_MOST_FOLDERS]))))
@@ -230,7 +241,7 @@ class Modules:
         return self._known[folder]
 
     def _listed(self, folder: str) -> Mapping[str, tuple[Place, ...]]:
-        installed, below = self._installed, f"{folder}/"
+        installed, below = self._installed, f"{folder.rstrip('/')}/"
         if folder in installed.sites or any(folder.startswith(f"{site}/") for site in installed.sites):
             paths: Iterable[str] = installed.code
         else:
@@ -275,30 +286,6 @@ class Modules:
         if not inside and target.count("/") > 1 and any(self._snapshot.tree(target, is_module)):
             forms = [Form.NAMESPACE]
         return Place(place.path, place.folder, forms[0]) if forms else None
-
-    def _edited(self, name: str) -> Place | None:
-        """Where an editable install's finder has a module, when it is there."""
-        path = self._mapping.get(name)
-        for suffix in _SUFFIXES if path else ():
-            if self._snapshot.entry(f"{path}{suffix}"):
-                form = Form.PACKAGE if suffix.startswith("/") else Form.SOURCE
-                return Place(self._snapshot.resolved(f"{path}{suffix}"), posixpath.dirname(str(path)), form)
-        return None
-
-    @cached_property
-    def _mapping(self) -> dict[str, str]:
-        finders = [
-            path
-            for path in self._installed.code
-            if posixpath.dirname(path) in self._installed.sites and _FINDER.fullmatch(posixpath.basename(path))
-        ]
-        if len(finders) > _MOST_FINDERS:
-            self._installed.problems.append(f"there are more than {_MOST_FINDERS} finders of editable installs")
-        found: dict[str, str] = {}
-        for path in finders[:_MOST_FINDERS]:
-            entry = self._snapshot.entry(path)
-            found.update(editable_mapping((entry.content if entry else None) or b""))
-        return found
 
     # --- owning -------------------------------------------------------------------------------------------
 

@@ -7,15 +7,15 @@ import re
 from collections.abc import Callable
 
 
-__all__ = ["EASY_INSTALL", "STARTS_SINCE", "namespace", "paths_only", "split"]
+__all__ = ["EASY_INSTALL", "STARTS_SINCE", "moves", "namespace", "paths_only", "split"]
 
 #: The first minor version of Python that reads `.start` files, which name entry points that it runs (PEP 829).
 STARTS_SINCE = 15
 
-#: What older versions of setuptools write into `easy-install.pth`, which no RECORD lists.
-EASY_INSTALL = frozenset(
+#: What older versions of setuptools write into `easy-install.pth`, which no RECORD lists: before all paths, and after.
+_COUNTS = "import sys; sys.__plen = len(sys.path)"
+_MOVES = frozenset(
     (
-        "import sys; sys.__plen = len(sys.path)",
         (
             "import sys; new=sys.path[sys.__plen:]; del sys.path[sys.__plen:]; p=getattr(sys,'__egginsert',0); "
             "sys.path[p:p]=new; sys.__egginsert = p+len(new)"
@@ -26,6 +26,7 @@ EASY_INSTALL = frozenset(
         ),
     )
 )
+EASY_INSTALL = frozenset((_COUNTS, *_MOVES))
 
 #: What ends a line wherever Python reads a text.
 _NEWLINE = re.compile(r"\r\n|\r|\n")
@@ -45,6 +46,19 @@ _NAMESPACE = re.compile(
     r"\(p not in mp\) and mp\.append\(p\)"
     r"(?:;m and setattr\(sys\.modules\['(?P<parent>[\w.]+)'\], '(?P<child>\w+)', m\))?"
 )
+
+
+def moves(text: str) -> bool | None:
+    """Whether a file has its folders moved to the front of the path, as easy_install's do.
+
+    None where it moves what it does not add itself: folders of files before it, site folders, the standard library.
+    """
+    lines = [line for line in text.replace("\r\n", "\n").split("\n") if line]
+    if _MOVES.isdisjoint((*lines, *_lines(text))):
+        return False
+    own = [line for line in lines if _is_run(line)]
+    whole = own[:1] == lines[:1] == [_COUNTS] and own[1:] == lines[-1:] and own[1] in _MOVES
+    return True if whole and lines == [line for line in _lines(text) if line] else None
 
 
 def namespace(line: str) -> tuple[str, ...]:

@@ -29,13 +29,10 @@ __all__ = ["Reach"]
 
 #: How code asks for what any distribution names as its plugins, and how it sets variables, which others act upon:
 #: from a file of anybody's, for all that it tells.
-_ASKING = (
-    (re.compile(r"\b(?:iter_)?entry_points\b"), "asks for entry points, and those may be anybody's"),
-    (
-        re.compile(r"\benviron(?:\[[^\]\n]*\][ \t]*=(?!=)|\.(?:update|setdefault)\b)|\bputenv\b"),
-        "sets variables, and what they make others do may be anybody's",
-    ),
-)
+_POINTS = re.compile(r"\b(?:iter_)?entry_points\b")
+_SETTING = re.compile(r"\benviron\.(?:update|setdefault)\b|\bputenv\b")
+#: A match wherever one begins, to its bracket or the line's end, so that no letter is looked at twice.
+_ITEM = re.compile(r"\benviron\[[^\]\n]*(?:\][ \t]*(?P<sets>=(?!=))?)?")
 #: Modules that one hook may reach, and files of them that are read for what they import.
 _MOST_MODULES, _MOST_FILES = 60, 1500
 
@@ -100,6 +97,13 @@ class Reach:
                 waiting.extend(sorted(more))
         return None
 
+    def another(self, path: str) -> Doubt | None:
+        """Why an import of a module of a site folder leads to another; None where it leads there, or nowhere."""
+        name = posixpath.basename(path).partition(".")[0]
+        place = self._modules.find(name)
+        other = self._shadow(name) or (place.path if place is not None and place.path != path else "")
+        return Doubt(f"it imports {name}, for which {printable(other)} stands") if other else None
+
     def pointed(self, one: Distribution, points: Collection[str]) -> Doubt | None:
         """Why what a distribution's entry points lead to is nobody's, or another's that is not what was published."""
         for name in sorted({module.partition(".")[0] for point in points for module in one.groups[point]}):
@@ -151,7 +155,7 @@ class Reach:
         for one in owned.distributions:
             if one.style in (Style.CONDA, Style.DEBIAN) or not self.is_the_agents(one):
                 continue
-            said = self._origins.code_doubt(one)
+            said = self._origins.reached_doubt(one)
             if isinstance(said, Doubt):
                 return said
             if isinstance(said, Unknown) and said.reason:
@@ -186,10 +190,18 @@ class Reach:
         found: set[str] = set()
         for entry in islice(chain(own, (alone,) if alone else ()), _MOST_FILES):
             found |= imported(entry.text, alone=True)
-            for pattern, what in _ASKING:
-                if pattern.search(entry.text):
-                    self._asking.setdefault(place.path, what)
+            if what := _asking(entry.text):
+                self._asking.setdefault(place.path, what)
         return found
+
+
+def _asking(text: str) -> str:
+    """What a source does that may have code of anybody's run; empty when nothing."""
+    if _POINTS.search(text):
+        return "asks for entry points, and those may be anybody's"
+    if _SETTING.search(text) or any(match["sets"] for match in _ITEM.finditer(text)):
+        return "sets variables, and what they make others do may be anybody's"
+    return ""
 
 
 def _is_source(path: str) -> bool:

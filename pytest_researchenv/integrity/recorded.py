@@ -12,7 +12,8 @@ from pytest_researchenv.integrity.protocol import Snapshot
 
 __all__ = ["recorded"]
 
-_RECORD = re.compile(r"[^/]+\.dist-info/RECORD")
+#: Of what is installed: what pip removes begins with a tilde.
+_RECORD = re.compile(r"[^/~][^/]*\.dist-info/RECORD")
 
 
 def recorded(snapshot: Snapshot, site: str, paths: Collection[str]) -> dict[str, set[str]]:
@@ -31,17 +32,11 @@ def recorded(snapshot: Snapshot, site: str, paths: Collection[str]) -> dict[str,
     for entry in snapshot.tree(site, lambda path: _RECORD.fullmatch(path.removeprefix(f"{top}/")) is not None):
         if not _RECORD.fullmatch(entry.path.removeprefix(f"{top}/")):
             continue
-        # Only those: a RECORD may have thousands.
-        lines = (line for line in entry.text.splitlines() if _name(line) in names)
-        files = record_rows("\n".join(lines), site, entry.path).files
+        # Most have none of them. All of one is read, as whoever asks what is installed reads it: what a row is depends
+        # on what is before it.
+        text = entry.text
+        files = record_rows(text, site, entry.path).files if any(name in text for name in names) else {}
         for path in files.keys() & set(paths):
             if files[path]:
                 found.setdefault(path, set()).add(files[path])
     return found
-
-
-def _name(line: str) -> str:
-    """The name of the file that a line is about."""
-    # A name with a comma stands in quotes.
-    path = line[1:].partition('"')[0] if line.startswith('"') else line.partition(",")[0]
-    return posixpath.basename(path)

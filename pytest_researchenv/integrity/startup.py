@@ -17,7 +17,6 @@ it, so it is taken out and held against nobody. Where no index answers, RECORD i
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -29,6 +28,7 @@ from pytest_researchenv.integrity.blanking import place_of, without_place
 from pytest_researchenv.integrity.bytecode import is_cached
 from pytest_researchenv.integrity.customize import customizations
 from pytest_researchenv.integrity.editable import generated_doubt, is_generated, is_redirect
+from pytest_researchenv.integrity.finders import BUILDERS
 from pytest_researchenv.integrity.frameworks import BACKENDS, PLUGINS
 from pytest_researchenv.integrity.installed import Distribution, Installed, Style
 from pytest_researchenv.integrity.layout import Layout
@@ -40,7 +40,9 @@ from pytest_researchenv.integrity.protocol import Signs, Snapshot, is_in_base
 from pytest_researchenv.integrity.pth import EASY_INSTALL, STARTS_SINCE, namespace, paths_only
 from pytest_researchenv.integrity.published import Unknown
 from pytest_researchenv.integrity.reaching import Reach
+from pytest_researchenv.integrity.recorded import recorded
 from pytest_researchenv.integrity.sitefolders import Pth
+from pytest_researchenv.integrity.virtualenv import PTH, is_known_line
 from pytest_researchenv.model import Finding, Sign
 from pytest_researchenv.probes.lookup import printable
 from pytest_researchenv.probes.protocol import ProbeTask
@@ -48,8 +50,6 @@ from pytest_researchenv.probes.protocol import ProbeTask
 
 __all__ = ["startup_signs"]
 
-#: What a line of an editable install does.
-_BUILDERS = re.compile(r"import (?P<name>\w+)(?:; ?(?P=name)\.(?:install|init)\(\))?\s*")
 #: Modules and `.start` files that are looked at: where there are more, `hooks` says so.
 _MOST = 500
 
@@ -109,7 +109,13 @@ class _Look:
         names = imported("\n".join(lines))
         if not self._is_theirs(path, pth.sha256):
             owners = self._owners(path, pth.sha256)
+            if not owners and posixpath.basename(path) == PTH and is_known_line(pth.text):
+                # What virtualenv leaves is listed by nothing, and for `hooks`, as far as it is what is imported.
+                source = f"{posixpath.dirname(path)}/{PTH.removesuffix('.pth')}.py"
+                self._taken(path, self.reach.another(source), "")
+                return
             if not owners:
+                self._taken(path, self._unowned(pth.path, pth.sha256), paths_only(pth.text))
                 return
             generated = self._generated(path, lines, owners)
             if generated is None:
@@ -157,6 +163,8 @@ class _Look:
         if owners:
             doubt = self._listed(entry.path, entry.sha256, owners)
             self._taken(path, doubt or self.reach.doubt(imported(entry.text)), "")
+        else:
+            self._taken(path, self._unowned(source, entry.sha256), "")
 
     # --- whose it is ---
 
@@ -179,6 +187,14 @@ class _Look:
         owners = self.installed.owners(path)
         return [one for one in owners if one.style is Style.WHEEL and one.files[path] == digest != ""]
 
+    def _unowned(self, path: str, digest: str) -> Doubt | None:
+        """Why something is nobody's that `hooks` takes for listed; None where that accuses it already."""
+        for site in self.layout.path:
+            named = path.replace(f"{self.snapshot.resolved(site)}/", f"{site}/", 1)
+            if named.startswith(f"{site}/") and digest in recorded(self.snapshot, site, [named]).get(named, ()):
+                return Doubt("it is listed by nothing that is installed")
+        return None
+
     def _listed(self, path: str, digest: str, owners: list[Distribution]) -> Doubt | None:
         """Why nobody published a file that distributions list."""
         doubts = []
@@ -199,7 +215,7 @@ class _Look:
         """What a file of an editable install imports, or what is strange about it; None when it is none."""
         found: set[str] = set()
         for line in lines:
-            match = _BUILDERS.fullmatch(line)
+            match = BUILDERS.fullmatch(line)
             source = f"{posixpath.dirname(path)}/{match['name']}.py" if match else ""
             place = self.modules.find(match["name"]) if match else None
             entry = self.snapshot.entry(source) if place is not None and place.path == source else None
@@ -216,12 +232,14 @@ class _Look:
                 return None
             if doubt is None:
                 self.remarks[f"{printable(source)} is of no known version of a builder"] = None
+            if astray := self.modules.astray(source):
+                return Doubt(f"{match['name']}.py leads to {printable(astray)}", accuses=not is_redirect(match["name"]))
             found |= imported(entry.text, alone=True)
         return frozenset(found)
 
     def _is_anothers(self, owners: Collection[Distribution], name: str) -> bool:
         """Whether a top-level module is the standard library's, or of a distribution that is none of some."""
-        place = self.modules.find(name)
+        place = self.modules.on_path(name)
         if place is None:
             return False
         having = self.modules.owned(name, place).distributions

@@ -18,6 +18,7 @@ PTH = "_virtualenv.pth"
 #: SHA-256 of `_virtualenv.py` of virtualenv 20.0 to 21.15.
 KNOWN = frozenset(
     (
+        "0278334cdcfab4c746b4416fbd5c2b6e7da937c81e132397d62c361d404ebe0e",
         "684b8c07932ba4a84ac2e5ae9afe49ef04e92bac3d8d4191d455cf09d093e5fc",
         "c9199315871b11b12df226f890a38e66e63191e1adbfb11a66e6861151b33fca",
         "0aeb86546345c1d0fada097536e35525714d5cdbcc2d8eb3f9912a955044fcff",

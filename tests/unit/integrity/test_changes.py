@@ -414,11 +414,12 @@ POINTS = "[torch.backends]\nplug = plug:start\n"
         "/usr/lib/python3.11/plug-1.dist-info",
         f"{WORKDIR}/scripts/plug.egg-info",
         "/opt/more/plug.egg-info",
+        "/plug-1.dist-info",
     ],
 )
 def test_entry_points_of_frameworks_in_what_nobody_installed(tmp_path: Path, path: str) -> None:
     """Python reads them in every folder that it looks for modules in, and beside a script."""
-    nodes: Nodes = {f"{SITE}/more.pth": "/opt/more\n", "/opt/more": Folder(), f"{path}/entry_points.txt": POINTS}
+    nodes: Nodes = {f"{SITE}/more.pth": "/opt/more\n/\n", "/opt/more": Folder(), f"{path}/entry_points.txt": POINTS}
     signs = audited(tmp_path, nodes, tracked={"run.py": "import torch\n"})
 
     assert Sign.FRAMEWORK in kinds(signs)

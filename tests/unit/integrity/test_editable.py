@@ -222,6 +222,12 @@ def test_a_later_version_has_no_other_words(line: str) -> None:
     assert str(generated_doubt(f"{later}{line}\n".encode())).startswith("it uses ")
 
 
+@pytest.mark.parametrize("line", ["\ninstall(", "\ndef init():\n    finder = MesonpyMetaFinder("])
+def test_beginnings_of_calls_are_looked_at_once(line: str) -> None:
+    """To look for each one's end would take minutes."""
+    assert generated_doubt((line * (900_000 // len(line))).encode()) == "it is no Python source"
+
+
 def test_what_setuptools_writes_is_made_of_the_known_words() -> None:
     """The longest of its texts, which is none of those that are known here."""
     assert generated_doubt(LATER.encode()) is None

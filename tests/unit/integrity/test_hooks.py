@@ -205,6 +205,15 @@ def test_folders_that_path_files_add_are_looked_into() -> None:
     assert seen.blanked == {"/opt/src/sitecustomize.py": "", "/opt/a.egg": ""}
 
 
+@pytest.mark.parametrize("name", ["sitecustomize.py", "sitecustomize.so", "sitecustomize/__init__.py"])
+def test_the_root_folder_may_be_on_the_path(name: str) -> None:
+    """Its path ends with the slash that others have after theirs."""
+    path = "/" + name.removesuffix("/__init__.py")
+    seen = signs({f"{SITE}/x.pth": "/\n", f"/{name}": "evil"})
+
+    assert (found(seen), seen.blanked) == ([path], {path: ""})
+
+
 @pytest.mark.parametrize(("group", "found_"), [("torch.backends", ["/opt/a.egg"]), ("console_scripts", [])])
 def test_an_archive_with_an_entry_point_of_a_framework(group: str, found_: list[str]) -> None:
     """Python reads metadata in archives on its path, too."""

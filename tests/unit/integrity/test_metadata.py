@@ -134,8 +134,8 @@ def test_condas_records() -> None:
 @pytest.mark.parametrize(
     ("source", "found"),
     [
-        (b"MAPPING = {'a': '/x/a'}", {"a": "/x/a"}),
-        (b"MAPPING: dict[str, str] = {'a': '/x/../a', 1: 'b', 'c': 2}", {"a": "/a"}),
+        (b"MAPPING = {'a': '/x/a'}", {"a": ("/x/a",)}),
+        (b"MAPPING: dict[str, str] = {'a': '/x/../a', 1: 'b', 'c': ['/y', 3]}", {"a": ("/x/../a",), "c": ("/y",)}),
         (b"MAPPING: dict[str, str]", {}),
         (b"MAPPING = dict(a='/x')", {}),
         (b"MAPPING = [1]", {}),
@@ -144,7 +144,7 @@ def test_condas_records() -> None:
         (b"x = 1", {}),
     ],
 )
-def test_where_finders_have_modules(source: bytes, found: dict[str, str]) -> None:
+def test_where_finders_have_modules(source: bytes, found: dict[str, tuple[str, ...]]) -> None:
     """Only a literal is read; nothing is run."""
     assert editable_mapping(source) == found
 

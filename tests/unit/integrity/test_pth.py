@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from pytest_researchenv.integrity import virtualenv
+from pytest_researchenv.integrity import pth, virtualenv
 from pytest_researchenv.integrity.protocol import Signs
 from pytest_researchenv.model import Sign
 from pytest_researchenv.sandbox.fake import Folder
@@ -60,6 +60,55 @@ def test_debians_packages_own_their_path_files() -> None:
     assert found(signs({**nodes, path: "import evil\n"}, "/usr/bin/python3")) == [path]
     edited = "/usr/lib/python3/dist-packages/distutils-precedence.pth"
     assert found(signs({edited: "import evil\n"}, "/usr/bin/python3")) == [edited]
+
+
+@pytest.mark.parametrize(
+    "before", ["a\f", "a\x1c", "a\u2028", "a\r", '"a\n', "~"], ids=["feed", "separator", "line", "return", "quote", "~"]
+)
+def test_a_row_of_a_record_is_the_same_to_all_readers(before: str) -> None:
+    """What ends a line for some alone, and a line in quotes; and what pip removed lists nothing."""
+    nodes = distribution(SITE, "x", {"x.pth": "import x\n"})
+    path, info = f"{SITE}/x.pth", f"{SITE}/x-1.0.dist-info"
+    listed = nodes.pop(f"{info}/RECORD").decode()
+    if before == "~":
+        nodes[f"{SITE}/~-1.0.dist-info/RECORD"] = listed.encode()
+    else:
+        nodes[f"{info}/RECORD"] = f"{before}{listed}".encode()
+
+    assert found(signs(dict(nodes))) == [path]
+
+
+COUNTS, MOVES = "import sys; sys.__plen = len(sys.path)", sorted(pth._MOVES)
+
+
+@pytest.mark.parametrize("moves", MOVES)
+def test_what_easy_install_writes_moves_its_own_folders(moves: str) -> None:
+    """It counts before all of them, and moves them after."""
+    assert signs({f"{SITE}/easy-install.pth": f"{COUNTS}\n./a.egg\n/opt/b\n{moves}\n", "/opt/b": Folder()}) == Signs()
+    assert signs({f"{SITE}/easy-install.pth": f"{COUNTS}\r\n./a.egg\r\n{moves}"}) == Signs()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{moves}",
+        "/opt\n{moves}",
+        "/opt\n{counts}\n{moves}",
+        "{counts}\n{moves}\n/opt",
+        "{counts}\n{counts}\n{moves}",
+        "{counts}\n{moves}\n{moves}",
+        "{counts}\f/opt\n{moves}",
+        "\n{counts}\x1c\n/opt\n{moves}",
+    ],
+)
+def test_a_file_that_moves_what_others_add_is_a_hook(text: str) -> None:
+    """Whatever lists it: folders of files before it would go before the standard library."""
+    written = text.format(counts=COUNTS, moves=MOVES[0])
+    path = f"{SITE}/z.pth"
+
+    assert found(signs({path: written})) == [path]
+    listed = distribution(SITE, "x", {"z.pth": written})
+    assert found(signs({**listed, f"{SITE}/a.pth": f"{COUNTS}\n"})) == [path]
 
 
 NAMESPACE = (

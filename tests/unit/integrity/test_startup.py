@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_researchenv.integrity import editable
+from pytest_researchenv.integrity import editable, startup
 from pytest_researchenv.integrity.protocol import Signs
 from pytest_researchenv.model import PathSource, Repository, Sign
-from pytest_researchenv.sandbox.fake import Folder
+from pytest_researchenv.sandbox.fake import Folder, Link
 from tests.unit.integrity.images import DEBIAN, SITE, WORKDIR, Nodes, distribution, md5, python_elf
 from tests.unit.integrity.sites import Index, audited, kinds
 
@@ -83,6 +83,18 @@ def test_what_an_index_does_not_have_is_a_hook(tmp_path: Path, index: Index) -> 
     assert signs.blanked == {PTH: "/opt\n"}
 
 
+def test_what_only_one_reader_takes_for_listed_is_a_hook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One asks RECORDs for start-up code that nobody lists, and one distributions for what they list."""
+    files = {"tidy.pth": LINE, "sitecustomize.py": LINE}
+    digest = hashlib.sha256(LINE.encode()).hexdigest()
+    monkeypatch.setattr(startup, "recorded", lambda _, site, paths: {path: {digest} for path in paths if site == SITE})
+
+    signs = audited(tmp_path, {f"{SITE}/{name}": text for name, text in files.items()}, published=Index())
+
+    assert hooks(signs) == [f"{SITE}/{name}" for name in files]
+    assert signs.blanked == {f"{SITE}/{name}": "" for name in files}
+
+
 def test_many_other_files_hide_none(tmp_path: Path) -> None:
     """As many as Python's own may be, and one more that is listed."""
     many = {f"{SITE}/a{number:03}.pth": "/opt\n" for number in range(450)}
@@ -121,6 +133,17 @@ def test_what_reads_variables_is_run(tmp_path: Path, line: str) -> None:
     signs = audited(tmp_path, distribution(SITE, "tidy", files), published=wheels(tidy=files))
 
     assert (signs.findings, signs.blanked) == ((), {})
+
+
+def test_a_long_line_of_beginnings_is_read_once(tmp_path: Path) -> None:
+    """To look for each one's end would take minutes."""
+    files = {**FILES, "tidy/more.py": f"x = '{'environ[' * 60_000}'\n"}
+    signs = audited(tmp_path, distribution(SITE, "tidy", files), published=wheels(tidy=files))
+
+    assert (signs.findings, signs.blanked) == ((), {})
+    files = {**FILES, "tidy/more.py": f"{'environ[' * 60_000}'a'] = 1\n"}
+    signs = audited(tmp_path, distribution(SITE, "tidy", files), published=wheels(tidy=files))
+    assert signs.blanked == {PTH: ""}
 
 
 def test_a_version_that_no_index_has_is_a_hook(tmp_path: Path) -> None:
@@ -288,6 +311,22 @@ def test_a_package_of_the_systems_that_its_own_path_file_imports(tmp_path: Path)
     signs = audited(tmp_path, {f"{site}/hack/__init__.py": "evil\n"}, base=base, python=python)
     assert hooks(signs) == [f"{site}/hack.pth"]
     assert signs.blanked == {f"{site}/hack.pth": ""}
+
+
+@pytest.mark.parametrize(
+    "name", ["_virtualenv/__init__.py", "_virtualenv.so", "_virtualenv.cpython-311-x86_64-linux-gnu.so", "_virtualenv"]
+)
+def test_what_python_prefers_to_virtualenvs_own_module(tmp_path: Path, name: str) -> None:
+    """Packages and what is compiled; also in a folder that goes before."""
+    pth, text = f"{SITE}/_virtualenv.pth", "import _virtualenv"
+    honest: Nodes = {pth: text, f"{SITE}/_virtualenv.py": "A = 1\n", f"{SITE}/_virtualenv.pyc": b"x"}
+    other: Nodes = {f"{SITE}/{name}": Link("/opt/x") if name == "_virtualenv" else b"evil", "/opt/x/__init__.py": ""}
+    first: Nodes = {"/usr/lib/python3.11/_virtualenv.py": "evil"}
+
+    assert (audited(tmp_path, honest).findings, audited(tmp_path, honest).blanked) == ((), {})
+    for more in (other, first):
+        signs = audited(tmp_path, {**honest, **more})
+        assert (hooks(signs), signs.blanked) == ([pth], {pth: ""})
 
 
 # --- editable installs ------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import IO
 
 import pytest
 
-from pytest_researchenv.integrity import ownership
+from pytest_researchenv.integrity import pth
 from pytest_researchenv.integrity.modulefiles import Form, modules_in
 from pytest_researchenv.model import ImportPolicy, PathSource, Repository, Sign
 from pytest_researchenv.sandbox.fake import FakeContainer, Folder, Link
@@ -32,6 +32,7 @@ def egg(**files: str) -> bytes:
     return buffer.getvalue()
 
 
+COUNTS, (MOVES, *_) = "import sys; sys.__plen = len(sys.path)", sorted(pth._MOVES)
 ABOUT = {"EGG-INFO__PKG-INFO": "Name: dep\nVersion: 1.0\n"}
 
 
@@ -70,14 +71,6 @@ def test_what_no_import_leads_to_is_no_module(path: str) -> None:
     assert "dep" not in modules_in("/s", [f"/s/{path}"], "3.11")
 
 
-def test_more_finders_than_are_read_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each may lead Python anywhere."""
-    monkeypatch.setattr(ownership, "_MOST_FINDERS", 1)
-    finders = {f"{SITE}/__editable___{name}_finder.py": "MAPPING = {}\n" for name in ("a", "b")}
-
-    assert Sign.UNREADABLE in kinds(audited(tmp_path, finders, tracked=USES))
-
-
 def test_nothing_lies_where_finders_have_a_placeholder(tmp_path: Path) -> None:
     """They put its name on the path, and Python takes it for a folder of the repository's."""
     path = f"{WORKDIR}/__editable__.x-1.finder.__path_hook__"
@@ -107,6 +100,10 @@ def test_nothing_lies_where_finders_have_a_placeholder(tmp_path: Path) -> None:
         {f"{SITE}/x.pth": "/opt/stubs\n", "/opt/stubs/dep": Link("../x"), "/opt/x/__init__.py": ""},
         {f"{SITE}/x.pth": "/opt/stubs\n", "/opt/stubs/dep": "no module", "/opt/stubs/dep.py": ""},
         {f"{SITE}/x.pth": "../../../../stubs\n", "/opt/stubs/dep.py": ""},
+        {f"{SITE}/x.pth": "/\n", "/dep.py": ""},
+        {f"{SITE}/x.pth": "//\n", "/dep/__init__.py": ""},
+        {f"{SITE}/x.pth": "../../../../..\n", "/dep/deep/part.py": ""},
+        {f"{SITE}/x.pth": "/opt/root\n", "/opt/root": Link("/"), "/dep": Link("/opt/x"), "/opt/x/__init__.py": ""},
         {f"{SITE}/x.pth": f"{WORKDIR}/build/lib\n", f"{WORKDIR}/build/lib/dep.py": ""},
         {f"{SITE}/x.pth": f"{WORKDIR}/site-packages\n", f"{WORKDIR}/site-packages/dep.py": ""},
         {f"{SITE}/x.pth": f"{WORKDIR}/e/lib\n", f"{WORKDIR}/e/pyvenv.cfg": "", f"{WORKDIR}/e/lib/dep.py": ""},
@@ -117,6 +114,12 @@ def test_nothing_lies_where_finders_have_a_placeholder(tmp_path: Path) -> None:
         {f"{SITE}/x.pth": "/opt/s.zip\n", "/opt/s.zip": egg(dep="")},
         {f"{SITE}/x.pth": "/opt/notes\n", "/opt/notes": b"#!/bin/sh\n" + egg(dep="")},
         {f"{SITE}/__editable___dep_finder.py": "MAPPING = {'dep': '/opt/s/dep'}\n", "/opt/s/dep/__init__.py": ""},
+        *(
+            {f"{SITE}/__editable___dep_finder.py": "MAPPING = {'dep': '/opt/s/dep'}\n", f"/opt/s/{name}": b""}
+            for name in ("dep.so", "dep.pyc", "dep.cpython-311-x86_64-linux-gnu.so")
+        ),
+        {f"{SITE}/__editable___dep_finder.py": "MAPPING = {'dep': '/opt/s/dep.x'}\n", "/opt/s/dep.py": ""},
+        {f"{SITE}/__editable___dep_finder.py": "NAMESPACES = {'dep': ['/opt/s']}\n", "/opt/s/part.py": ""},
         {"/usr/lib/python3.11/dep.py": ""},
         {f"{SITE}/dep.py": "", **distribution(SITE, "tool", {"tool.py": ""})},
     ],
@@ -206,11 +209,22 @@ def test_a_genuine_file_is_no_module_of_another_name(tmp_path: Path, nodes: Node
 
 def test_what_easy_install_put_first_is_found_first(tmp_path: Path) -> None:
     """Its lines of code move folders before everything else, a genuine distribution included."""
-    moved = "import sys; sys.__plen = len(sys.path)\n/opt/stubs\nimport sys; p=getattr(sys,'__egginsert',0)\n"
+    moved = f"{COUNTS}\n/opt/stubs\n{MOVES}\n"
     nodes: Nodes = {**distribution(SITE, "dep", {"dep.py": ""}), "/opt/stubs/dep.py": ""}
 
     assert audited(tmp_path, {**nodes, f"{SITE}/easy-install.pth": "/opt/stubs\n"}, tracked=USES).findings == ()
     assert kinds(audited(tmp_path, {**nodes, f"{SITE}/easy-install.pth": moved}, tracked=USES)) == {Sign.STUB}
+
+
+def test_what_goes_before_the_standard_library_is_somebodys(tmp_path: Path) -> None:
+    """What easy_install moves there; a folder without an `__init__` goes before nothing."""
+    moved: Nodes = {f"{SITE}/easy-install.pth": f"{COUNTS}\n/opt/first\n{MOVES}\n"}
+
+    assert kinds(audited(tmp_path, {**moved, "/opt/first/json.py": ""})) == {Sign.INTERPRETER}
+    for name in ("json/part.py", "other.py", "test/__init__.py"):
+        assert audited(tmp_path, {**moved, f"/opt/first/{name}": ""}).findings == ()
+    after: Nodes = {f"{SITE}/a.pth": "/opt/first\n"}
+    assert audited(tmp_path, {**moved, **after, "/opt/first/json.py": ""}).findings == ()
 
 
 def test_a_line_added_to_anothers_record_makes_nobody_an_owner(tmp_path: Path) -> None:
