@@ -315,6 +315,7 @@ class _Watcher:
     begun: float = 0
     processes: list[int] = field(default_factory=list)
     shown: str = ""
+    over: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
     def __enter__(self) -> Self:
@@ -333,7 +334,7 @@ class _Watcher:
 
     def _look(self) -> None:
         end = time.monotonic() + 100
-        while time.monotonic() < end:
+        while time.monotonic() < end and not self.over.is_set():
             turns = [request for request in self.scene.standin.log() if request["played"] in {"turn", "fault"}]
             if len(turns) >= self.requests:
                 self.processes = alive(self.scene.token)
@@ -352,14 +353,24 @@ def _check_gone(workplace: Workplace, scene: Scene, watcher: _Watcher) -> None:
 
 def test_it_ends_at_the_deadline_and_leaves_no_process(kind: Kind, workplace: Workplace) -> None:
     """When the model says nothing any more, the wall clock ends the work from outside, within seconds."""
-    with workplace.scene(kind, tape("stall"), timeout_s=20) as scene:
+    # A tool that does not even reach its model by then, on a machine that does much else, is given more time.
+    if not _ended_at_the_deadline(kind, workplace, 20):
+        assert _ended_at_the_deadline(kind, workplace, 80), "it was not seen at work, so that its end would say nothing"
+
+
+def _ended_at_the_deadline(kind: Kind, workplace: Workplace, timeout_s: float) -> bool:
+    """Whether it was at work until then."""
+    with workplace.scene(kind, tape("stall"), timeout_s=timeout_s) as scene:
         with _Watcher(workplace, scene, requests=2) as watcher:
             telemetry = scene.work()
+            watcher.over.set()
 
-        assert 20 <= scene.wall_s < 20 + _LATE_S
+        assert timeout_s <= scene.wall_s < timeout_s + _LATE_S
         assert not telemetry.ok
         assert "timed out" in telemetry.ended
-        _check_gone(workplace, scene, watcher)
+        if watcher.seen:
+            _check_gone(workplace, scene, watcher)
+        return watcher.seen
 
 
 def test_it_ends_when_told_and_leaves_no_process(kind: Kind, workplace: Workplace) -> None:
