@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import textwrap
 import threading
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -24,13 +26,57 @@ def _signatures(folder: Path) -> dict[int, int]:
     return {int(path.name): int(path.read_text()) for path in folder.iterdir()}
 
 
+def _alone(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
+    """Run code in a process without further threads, as the command has it: tests may have some."""
+    script = f"""
+        import os
+        from functools import partial
+        from pathlib import Path
+        from pytest_researchenv.report.html.crew import meanwhile
+
+        def sign(number):
+            (Path({str(folder)!r}) / str(number)).write_text(str(os.getpid()))
+
+        def fail():
+            raise OSError(28, "No space left on device", "/page.html")
+
+        work = [partial(sign, number) for number in range({_MANY})]
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script) + textwrap.dedent(code)]
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+
+
 def test_many_parts_are_done_by_others_while_the_block_runs(tmp_path: Path) -> None:
     """Each is done once, none of them by this process."""
-    with meanwhile([partial(_sign, tmp_path, number) for number in range(_MANY)]):
-        pass
+    ran = _alone(tmp_path, "with meanwhile(work): print(os.getpid())")
+
+    assert ran.returncode == 0, ran.stderr
     signed = _signatures(tmp_path)
     assert sorted(signed) == list(range(_MANY))
-    assert os.getpid() not in signed.values()
+    assert int(ran.stdout) not in signed.values()
+
+
+def test_what_a_part_raises_is_raised(tmp_path: Path) -> None:
+    """As it was raised: errno, words and place."""
+    ran = _alone(tmp_path, "with meanwhile([*work, fail]): pass")
+
+    assert ran.stderr.endswith("OSError: [Errno 28] No space left on device: '/page.html'\n")
+
+
+def test_a_failure_of_the_block_is_raised(tmp_path: Path) -> None:
+    """It does not wait for ever for the others."""
+    ran = _alone(tmp_path, "with meanwhile(work): 1 / 0")
+
+    assert ran.stderr.endswith("ZeroDivisionError: division by zero\n")
+
+
+def test_what_parts_return_is_there_in_their_order(tmp_path: Path) -> None:
+    """Once all are done."""
+    ran = _alone(
+        tmp_path, "with meanwhile([partial(abs, -n) for n in range(200)]) as done: print(done)\nprint(done[::50])"
+    )
+
+    assert ran.stdout == "[]\n[0, 50, 100, 150]\n"
 
 
 def test_few_parts_are_done_here(tmp_path: Path) -> None:
@@ -41,32 +87,16 @@ def test_few_parts_are_done_here(tmp_path: Path) -> None:
 
 
 def test_a_process_with_threads_is_not_forked(tmp_path: Path) -> None:
-    """A fork has one thread, and the locks that others held."""
+    """A fork has one thread, and the locks that others held; what a part raises is raised all the same."""
     done = threading.Event()
     waiting = threading.Thread(target=done.wait)
     waiting.start()
     try:
         with meanwhile([partial(_sign, tmp_path, number) for number in range(_MANY)]):
             pass
+        with pytest.raises(FileNotFoundError), meanwhile([partial(_sign, tmp_path / "nowhere", 1)] * _MANY):
+            pass
     finally:
         done.set()
         waiting.join()
     assert _signatures(tmp_path) == dict.fromkeys(range(_MANY), os.getpid())
-
-
-def _fail() -> None:
-    raise OSError(28, "No space left on device", "/page.html")
-
-
-def test_what_a_part_raises_is_raised(tmp_path: Path) -> None:
-    """As it was raised: errno, words and place."""
-    work: list[Callable[[], None]] = [*(partial(_sign, tmp_path, number) for number in range(_MANY)), _fail]
-    with pytest.raises(OSError, match=r"No space left on device: '/page.html'"), meanwhile(work):
-        pass
-
-
-def test_a_failure_of_the_block_is_raised(tmp_path: Path) -> None:
-    """It does not wait for ever for the others."""
-    work = [partial(_sign, tmp_path, number) for number in range(_MANY)]
-    with pytest.raises(ZeroDivisionError), meanwhile(work):
-        _ = 1 / 0
