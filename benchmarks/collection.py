@@ -24,6 +24,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from benchmarks.sessions import PYTEST
 from pytest_researchenv.suite import find_suite
 
 
@@ -78,9 +79,7 @@ def collected(folder: Path, *arguments: str) -> dict[str, float]:
     """Collect in a process of its own."""
     (folder / "observer.py").write_text(_OBSERVER)
     said = folder / "said.json"
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-qq", "-p", "no:cacheprovider", "-p", "observer"]
-    # A tool of our own tests: half of the time that pytest takes to start.
-    command += ["-p", "no:hypothesispytest"]
+    command = [*PYTEST, "--collect-only", "-qq", "-p", "observer"]
     paths = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
     before, began = os.times(), time.perf_counter()
     subprocess.run(

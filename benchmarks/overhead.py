@@ -21,6 +21,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from benchmarks.sessions import PYTEST
 from pytest_researchenv.suite import find_suite
 
 
@@ -128,20 +129,7 @@ def judged(folder: Path, suite: Path, *arguments: str) -> tuple[float, Mapping[s
     (folder / "observer.py").write_text(_OBSERVER)
     said = folder / "said.json"
     paths = os.pathsep.join(filter(None, (str(folder), os.environ.get("PYTHONPATH"))))
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:hypothesispytest",
-        "-p",
-        "observer",
-        "-c",
-        os.devnull,
-    ]
+    command = [*PYTEST, "-q", "-p", "observer", "-c", os.devnull]
     began = time.time()
     done = subprocess.run(
         [*command, f"--rootdir={folder}", str(suite), "--researchenv-agent=noop", *arguments],

@@ -25,6 +25,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from benchmarks.sessions import PYTEST
 from pytest_researchenv.sandbox.daemon import connect
 from pytest_researchenv.sandbox.docker import DockerSandbox
 from pytest_researchenv.sandbox.images import ensure_base_image
@@ -107,19 +108,7 @@ def simulated(workers: int, environments: int, seconds: float) -> None:
         folder = Path(temporary)
         _write_suite(folder, environments)
         (folder / "conftest.py").write_text(_CONFTEST)
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            "no:hypothesispytest",
-            "-c",
-            os.devnull,
-            "--rootdir=.",
-        ]
+        command = [*PYTEST, "-q", "-c", os.devnull, "--rootdir=."]
         began = time.time()
         done = subprocess.run(
             [*command, "made-up", "--researchenv-agent=oracle", f"-n{workers}"],

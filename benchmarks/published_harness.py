@@ -26,6 +26,7 @@ from pathlib import Path
 
 from docker import DockerClient
 
+from benchmarks.sessions import PYTEST
 from pytest_researchenv._cache import cache_folder
 from pytest_researchenv.sandbox.daemon import connect
 from pytest_researchenv.sandbox.images import ensure_base_image
@@ -105,18 +106,7 @@ def theirs(checkout: Path, tree: Path, image: str) -> tuple[float, Mapping[str, 
 def ours() -> tuple[float, str]:
     """Judge all tiers of an environment that nobody built, in a new folder; returns the wall time, and the outcome."""
     with tempfile.TemporaryDirectory() as temporary:
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            "no:hypothesispytest",
-            "-c",
-            os.devnull,
-        ]
+        command = [*PYTEST, "-q", "-c", os.devnull]
         began = time.perf_counter()
         done = subprocess.run(
             [

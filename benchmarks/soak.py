@@ -30,6 +30,7 @@ from docker import DockerClient
 from scipy import stats
 
 from benchmarks.processes import family, resident_mib
+from benchmarks.sessions import PYTEST
 from pytest_researchenv.sandbox.daemon import connect
 
 
@@ -115,20 +116,7 @@ def sampled(process: int, client: DockerClient, results: Path, started: float) -
 def watched(hours: float, every_s: float, results: Path, client: DockerClient) -> list[Sample]:
     """Run the session and look at it until the time is over; the last sample is of the engine once it has ended."""
     command = [
-        *(
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            "no:hypothesispytest",
-            "-n",
-            "2",
-            "--tb=no",
-            "--color=no",
-        ),
+        *(*PYTEST, "-q", "-n", "2", "--tb=no", "--color=no"),
         *(f"--researchenv-suite={_SUITE}", "--researchenv-agent=noop", "--researchenv-agent=oracle"),
         *(f"--researchenv-attempts={_ATTEMPTS}", f"--researchenv-results={results}", "--researchenv-keep=none"),
     ]
