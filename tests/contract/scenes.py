@@ -187,7 +187,7 @@ class Workplace:
         """
         end = time.monotonic() + 10
         while True:
-            rows = self.client.api.top(container.id, ps_args="-eo pid,args")["Processes"]
+            rows = self.client.api.top(container.id, ps_args="-eo pid,args")["Processes"] or ()
             lines = [row[1] for row in rows]
             begun = any(_IDLING.fullmatch(line) for line in lines)
             passing = any(line.startswith(("sh -c trap", "[", "runc")) for line in lines)

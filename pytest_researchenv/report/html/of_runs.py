@@ -202,6 +202,8 @@ def _steepest(agents: Sequence[AgentStatistics]) -> str:
     if not shares:
         return ""
     lower, upper = min(shares, key=lambda step: shares[step])
+    if shares[lower, upper] == 1:
+        return "No environment that passed a tier failed the next one."
     passed, judged = found[lower, upper]
     together = "all agents together, " if len(agents) > 1 else ""
     return (

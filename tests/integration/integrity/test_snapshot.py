@@ -289,5 +289,6 @@ def _running(docker_client: DockerClient, environment: Environment, mark: str) -
             listed = docker_client.api.top(container["Id"], ps_args="-eo pid,args")
         except Exception:  # noqa: BLE001, S112 - it ended while it was looked at
             continue
-        found.append([line[1] for line in listed["Processes"]])
+        # None where nothing runs in it yet, or any more.
+        found.append([line[1] for line in listed["Processes"] or ()])
     return found

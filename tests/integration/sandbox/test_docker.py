@@ -124,7 +124,7 @@ def test_exec_kills_what_left_its_process_group(docker_client: DockerClient, con
 
     done = container.exec(["sh", "-c", script], timeout_s=2)
 
-    processes = [row[-1] for row in docker_client.api.top(container.id)["Processes"]]
+    processes = [row[-1] for row in docker_client.api.top(container.id)["Processes"] or ()]
     assert done.termination is Termination.TIMED_OUT
     assert not [line for line in processes if "sleep 30" in line]
 

@@ -168,6 +168,17 @@ def test_two_that_do_as_well_are_both_named() -> None:
     assert page_of(run(*attempts)).answers[0].endswith(". b does as well.")
 
 
+def test_where_nothing_is_lost_nothing_is_said_to_be() -> None:
+    """Of environments that passed a tier, all passed the next one; one that passed none has nothing to lose."""
+    passing, failing = ([result(verdict, tier) for tier in Tier] for verdict in (Verdict.PASSED, FAILED))
+    attempts = [attempt(1, *passing), attempt(1, *failing, repository="quickstart/tinyddp")]
+
+    answers = page_of(run(*attempts)).answers
+
+    assert "No environment that passed a tier failed the next one." in answers
+    assert not [answer for answer in answers if answer.startswith("Most is lost")]
+
+
 def test_agents_stand_in_the_order_of_their_rates() -> None:
     """The best comes first, wherever agents are listed."""
     attempts = [attempt(1, result(FAILED), agent="a"), attempt(1, result(), agent="b")]
