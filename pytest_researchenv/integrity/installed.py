@@ -251,7 +251,7 @@ class Installed:
             self._elsewhere[root] = {
                 f"{root}{entry.path.removeprefix(real)}": entry
                 for entry in self._snapshot.tree(root)
-                if is_code(entry.path) or entry.kind is Kind.LINK
+                if is_code(entry.path) or is_program(entry.path) or entry.kind is Kind.LINK
             }
         entry = self._elsewhere[root].get(target)
         return self._single(target) if entry is not None and entry.kind is Kind.LINK else entry

@@ -153,6 +153,22 @@ def test_a_framework_is_the_published_one_wherever_it_came_from(tmp_path: Path) 
     assert kinds(signs) == {Sign.FRAMEWORK}
 
 
+def test_programs_of_a_framework_that_are_links_into_a_cache_are_compared_there(tmp_path: Path) -> None:
+    """Whatever of it is a link, that of which many lead into one folder included; what is another there is told."""
+    cache, program = "/opt/cache/archive-v0/abc", "torch/bin/protoc"
+    files = {**torch(), **{f"torch/m{number}.py": f"X = {number}\n" for number in range(40)}, program: "published"}
+    held: Nodes = {f"{cache}/{path}": content for path, content in files.items()}
+    links: Nodes = {f"{SITE}/{path}": Link(f"{cache}/{path}") for path in files}
+    nodes: Nodes = {**distribution(SITE, "torch", files), **held, **links}
+
+    def told(nodes: Nodes) -> set[Sign]:
+        signs = audited(tmp_path, nodes, tracked={"run.py": "import torch\n"}, published=wheel(files, "torch"))
+        return kinds(signs)
+
+    assert told(nodes) == set()
+    assert told({**nodes, f"{cache}/{program}": "another"}) == {Sign.FRAMEWORK}
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [
