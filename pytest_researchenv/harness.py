@@ -282,7 +282,7 @@ class Harness:
             def look(log: Callable[[bytes], object]) -> Audit:
                 task = self._task(log, attempt, environment, repository)
                 with replace(task, lease=self._lease(task, Examination.INTEGRITY, "auditing")).leased(0):
-                    return audit(task, attempt.changes, checks=self._checks)
+                    return audit(task, attempt.changes, checks=self._checks, cache=self._settings.cache)
 
             return self._recorded(attempt, environment, repository, Examination.INTEGRITY, look), True
 

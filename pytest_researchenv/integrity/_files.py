@@ -14,25 +14,21 @@ from pytest_researchenv.errors import SandboxError
 from pytest_researchenv.gateway.inside.search import BodySearch
 from pytest_researchenv.integrity._layer import Layer
 from pytest_researchenv.integrity._listing import Listing
+from pytest_researchenv.integrity._memory import Memory
 from pytest_researchenv.integrity.protocol import HEAD_BYTES, KEPT_BYTES, Entry, Kind
 from pytest_researchenv.probes.lookup import printable
 from pytest_researchenv.sandbox.peek import followed, opened, readable
 from pytest_researchenv.sandbox.protocol import Container
 
 
-__all__ = ["Below", "Bounds", "Files", "Memory"]
+__all__ = ["Below", "Bounds", "Files"]
 
 #: Bytes that are read at once.
 _BLOCK = 1 << 20
 #: Content of files of at most so many bytes is remembered with their kind.
 _SMALL = 64 * 1024
-#: Paths, and bytes of content, that are remembered.
-_MOST_SEEN = 100_000
-_MOST_SEEN_BYTES = 64 * 1024**2
 #: Files of a tree that are read one by one when their content is wanted later; more are read with the tree once more.
 _FEW = 32
-#: Trees that are remembered, on disk.
-_MOST_LISTINGS = 8
 
 #: Names of files whose content some check will want: reading torch's folder anew for it takes half a minute.
 _WANTED = re.compile(r"(?:.*\.(?:pth|egg-link|egg-info)|(?:site|user)customize\.py|pyvenv\.cfg)", re.DOTALL)
@@ -71,30 +67,6 @@ class Bounds:
             return False
         self._left -= size
         return True
-
-
-@final
-class Memory:
-    """What was read of an image, by path; bounded."""
-
-    def __init__(self) -> None:
-        self.listings: dict[str, Listing] = {}
-        self._seen: dict[str, Entry | None] = {}
-        self._bytes = 0
-
-    def __contains__(self, path: str) -> bool:
-        return path in self._seen
-
-    def __getitem__(self, path: str) -> Entry | None:
-        return self._seen[path]
-
-    def keep(self, path: str, entry: Entry | None) -> None:
-        """Remember what is at a path."""
-        self._bytes += len(entry.content or b"") if entry else 0
-        if len(self._seen) == _MOST_SEEN or self._bytes > _MOST_SEEN_BYTES:
-            self._seen.clear()
-            self._bytes = len(entry.content or b"") if entry else 0
-        self._seen[path] = entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,13 +146,11 @@ class Files:
             return None
         if self._below and self._below.layer.untouched_below(top):
             return self._below.files.listing(top, keep)
-        listings = self._memory.listings
-        listing = listings.get(top)
+        listing = self._memory.listing(top)
         missing = [] if listing is None else listing.without(keep, _FEW)
         if listing is None or len(missing) > _FEW or not all(map(_is_text, missing)):
-            if len(listings) == _MOST_LISTINGS:
-                del listings[next(iter(listings))]
-            listings[top] = listing = self._listed(top, keep)
+            listing = self._listed(top, keep)
+            self._memory.keep_listing(top, listing)
             missing = listing.without(keep, _FEW)
         # What came as a hard link to something whose content was not wanted.
         for other in filter(_is_text, missing):
@@ -224,9 +194,8 @@ class Files:
 
     def _listed_among_others(self, path: str) -> Entry | None:
         """What is at a path whose last component is no UTF-8: asked for it, engines answer with an empty archive."""
-        listings = self._memory.listings
-        tops = (top for top in listings if path.startswith(f"{top.rstrip('/')}/"))
-        listing = listings.get(next(tops, "")) or self.listing(_above(path), lambda _: False)
+        tops = (top for top in self._memory.tops() if path.startswith(f"{top.rstrip('/')}/"))
+        listing = self._memory.listing(next(tops, "")) or self.listing(_above(path), lambda _: False)
         return None if listing is None else listing.find(path)
 
     def _listed(self, top: str, keep: Callable[[str], bool]) -> Listing:

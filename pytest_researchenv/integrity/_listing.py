@@ -12,18 +12,17 @@ from typing import final
 from pytest_researchenv.integrity.protocol import KEPT_BYTES, Entry, Kind
 
 
-__all__ = ["Listing"]
+__all__ = ["COLUMNS", "Listing", "Row", "entry_of", "row_of"]
 
-_TABLE = """
-    CREATE TABLE entries
-    (path BLOB PRIMARY KEY, kind TEXT, mode INT, size INT, link BLOB, sha256 TEXT, content BLOB, head BLOB, canary TEXT)
-"""
+#: Of a table of entries, after their paths.
+COLUMNS = "kind TEXT, mode INT, size INT, link BLOB, sha256 TEXT, content BLOB, head BLOB, canary TEXT"
+_TABLE = f"CREATE TABLE entries (path BLOB PRIMARY KEY, {COLUMNS})"
 _ADD = "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _ALL = "SELECT * FROM entries ORDER BY rowid"
 _ONE = "SELECT * FROM entries WHERE path = ?"
 _WITHOUT = "SELECT path FROM entries WHERE kind = ? AND size <= ? AND content IS NULL"
 
-_Row = tuple[bytes, str, int, int, bytes, str, bytes | None, bytes, str]
+Row = tuple[bytes, str, int, int, bytes, str, bytes | None, bytes, str]
 
 
 @final
@@ -41,29 +40,16 @@ class Listing:
     def __iter__(self) -> Iterator[Entry]:
         """Every entry, with the content that was kept."""
         for row in self._entries.execute(_ALL):
-            yield _entry(row)
+            yield entry_of(row)
 
     def add(self, entry: Entry) -> None:
         """Add an entry, or put it in place of the one that has its path."""
-        self._entries.execute(
-            _ADD,
-            (
-                os.fsencode(entry.path),
-                entry.kind.value,
-                entry.mode,
-                entry.size,
-                os.fsencode(entry.link),
-                entry.sha256,
-                entry.content,
-                entry.head,
-                entry.canary,
-            ),
-        )
+        self._entries.execute(_ADD, row_of(entry))
 
     def find(self, path: str) -> Entry | None:
         """What is at a path."""
         row = self._entries.execute(_ONE, (os.fsencode(path),)).fetchone()
-        return None if row is None else _entry(row)
+        return None if row is None else entry_of(row)
 
     def add_link(self, path: str, other: str) -> None:
         """Add another name of something that came before, which is all that an archive's hard links name."""
@@ -81,6 +67,22 @@ class Listing:
         return found
 
 
-def _entry(row: _Row) -> Entry:
+def row_of(entry: Entry) -> Row:
+    """An entry as a row of a table: its path, and `COLUMNS`."""
+    return (
+        os.fsencode(entry.path),
+        entry.kind.value,
+        entry.mode,
+        entry.size,
+        os.fsencode(entry.link),
+        entry.sha256,
+        entry.content,
+        entry.head,
+        entry.canary,
+    )
+
+
+def entry_of(row: Row) -> Entry:
+    """The entry that a row stands for."""
     path, kind, mode, size, link, sha256, content, head, canary = row
     return Entry(os.fsdecode(path), Kind(kind), mode, size, os.fsdecode(link), sha256, content, head, canary)

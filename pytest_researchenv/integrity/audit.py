@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 from pytest_researchenv.integrity.protocol import Check, Signs, merged
 from pytest_researchenv.integrity.snapshot import opened_snapshot
@@ -28,13 +29,16 @@ __all__ = ["audit"]
 _LISTED = 5
 
 
-def audit(task: ProbeTask, changes: Callable[[], Iterable[Change]], *, checks: Sequence[Check]) -> Audit:
+def audit(
+    task: ProbeTask, changes: Callable[[], Iterable[Change]], *, checks: Sequence[Check], cache: Path | None = None
+) -> Audit:
     """Audit a frozen environment from outside.
 
     Args:
         task: what is audited.
         changes: gives what the agent's layer changed, as it was recorded at the freeze.
         checks: what is looked at.
+        cache: where what was read of base images is kept for other processes; None: nowhere.
 
     Raises:
         InfrastructureError: the engine fails on the base image, too.
@@ -43,7 +47,7 @@ def audit(task: ProbeTask, changes: Callable[[], Iterable[Change]], *, checks: S
     if environment.report is None and environment.report_problem.startswith(UNFREEZABLE):
         reason = f"there is nothing to audit: {environment.report_problem}"
         return Audit(TierResult(Examination.INTEGRITY, Verdict.SKIPPED, Cause.NOT_APPLICABLE, reason))
-    found = attempted(task, lambda: _looked(task, changes, checks))
+    found = attempted(task, lambda: _looked(task, changes, checks, cache))
     signs = Signs((_unreadable(found.reason),)) if isinstance(found, Broken) else found
     return Audit(
         _result(signs),
@@ -53,8 +57,10 @@ def audit(task: ProbeTask, changes: Callable[[], Iterable[Change]], *, checks: S
     )
 
 
-def _looked(task: ProbeTask, changes: Callable[[], Iterable[Change]], checks: Sequence[Check]) -> Signs:
-    with opened_snapshot(task, changes) as snapshot:
+def _looked(
+    task: ProbeTask, changes: Callable[[], Iterable[Change]], checks: Sequence[Check], cache: Path | None
+) -> Signs:
+    with opened_snapshot(task, changes, cache) as snapshot:
         signs = merged(check(task, snapshot) for check in checks)
         return merged((signs, Signs(tuple(map(_unreadable, snapshot.problems)))))
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import posixpath
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
+from pathlib import Path
 from typing import TypeVar, final
 
 from pytest_researchenv.errors import SandboxError, UnknownChangesError
-from pytest_researchenv.integrity._files import Below, Bounds, Files, Memory
+from pytest_researchenv.integrity._files import Below, Bounds, Files
 from pytest_researchenv.integrity._layer import Layer
+from pytest_researchenv.integrity._memory import Memory
 from pytest_researchenv.integrity.canaries import canaries_of
 from pytest_researchenv.integrity.protocol import Entry, Snapshot
 from pytest_researchenv.probes.launch import attempt_labels
@@ -37,33 +40,44 @@ _MEMORIES: MutableMapping[Sandbox, dict[str, Memory]] = weakref.WeakKeyDictionar
 
 
 @contextmanager
-def opened_snapshot(task: ProbeTask, changes: Callable[[], Iterable[Change]]) -> Iterator[Snapshot]:
+def opened_snapshot(
+    task: ProbeTask, changes: Callable[[], Iterable[Change]], cache: Path | None = None
+) -> Iterator[Snapshot]:
     """Open the snapshot that is judged.
 
     Args:
         task: what is judged.
         changes: gives what the agent's layer changed, as it was recorded (`Attempt.changes`).
+        cache: where what was read of base images is kept for other processes; None: nowhere.
     """
     with ExitStack() as stack:
 
-        @cache
+        @functools.cache
         def container(image: str) -> Container:
             spec = ContainerSpec(image=image, argv=("/bin/true",), labels=attempt_labels(task))
             return stack.enter_context(task.sandbox.opened(spec))
 
         base = task.environment.base_image
-        yield ImageSnapshot(
+        memory = _memory_of(task.sandbox, base, cache)
+        snapshot = ImageSnapshot(
             partial(container, task.environment.image),
             partial(container, base),
             changes,
             canaries_of(task.repository),
-            memory=_memory_of(task.sandbox, base),
+            memory=memory,
         )
+        yield snapshot
+        # What was read to a bound only is not all there is.
+        if not snapshot.problems:
+            memory.write()
 
 
-def _memory_of(sandbox: Sandbox, image: str) -> Memory:
-    """What this process has read of a base image, which many environments grew from."""
-    return _MEMORIES.setdefault(sandbox, {}).setdefault(image, Memory())
+def _memory_of(sandbox: Sandbox, image: str, cache: Path | None) -> Memory:
+    """What was read of a base image, which many environments grew from."""
+    known = _MEMORIES.setdefault(sandbox, {})
+    if image not in known:
+        known[image] = Memory(image, cache)
+    return known[image]
 
 
 @final
