@@ -71,7 +71,11 @@ def test_good_bare_and_broken_environments_are_told_apart(
             "names 'gone.py', which is no file of the pinned tree",
             marks=pytest.mark.slow,
         ),
-        ('package]\ntarget = "not-installed"\ntiers = ["C0"]', "NOT failed: needy sabotage-package C0 passed"),
+        pytest.param(
+            'package]\ntarget = "not-installed"\ntiers = ["C0"]',
+            "NOT failed: needy sabotage-package C0 passed",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_sabotage_that_is_missed_is_told(

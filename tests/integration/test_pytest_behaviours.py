@@ -174,6 +174,7 @@ def shuffled(workplaces: Callable[[], Workplace]) -> tuple[Workplace, Ran]:
     return workplace, workplace.run(*BOTH, "-n", "2", "-k", "C0 or C1")
 
 
+@pytest.mark.slow
 def test_in_any_order_each_thing_is_done_once(shuffled: tuple[Workplace, Ran]) -> None:
     """pytest-randomly with -n 2: one attempt per agent and repository, one result per tier, the usual verdicts."""
     workplace, ran = shuffled

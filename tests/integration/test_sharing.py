@@ -73,6 +73,7 @@ def test_a_run_with_its_images_is_judged_again_elsewhere(ran: Ran, tmp_path: Pat
     assert counts == {"attempts": 2, "altered": 0, "verdicts": 6, "same": 6, "flipped": 0, "unverifiable": 0}
 
 
+@pytest.mark.slow
 def test_an_environment_is_one_for_everybody(ran: Ran, tmp_path: Path, docker_client: DockerClient) -> None:
     """Packed, it is loaded by Docker's own command, and is the image that its record names."""
     attempt = ran.folder / "researchenv-results" / _ATTEMPTS[1]

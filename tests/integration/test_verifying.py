@@ -74,6 +74,7 @@ def _digests(folder: Path) -> dict[str, str]:
     return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
+@pytest.mark.slow
 def test_a_run_comes_out_again(
     verify: Callable[..., tuple[int, dict[str, Any]]], results: Path, docker_client: DockerClient
 ) -> None:

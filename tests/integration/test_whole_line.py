@@ -129,6 +129,7 @@ def test_a_run_that_is_continued_does_only_what_is_missing(fresh: Run) -> None:
     assert sorted(path.name for path in folder.glob("C?-*.json")) == ["C0-001.json", "C1-001.json"]
 
 
+@pytest.mark.slow
 def test_what_shaped_an_environment_may_not_change_in_silence(fresh: Run) -> None:
     """A changed recipe stops the run and says what changed; the two options decide."""
     first = fresh("-k", "plain and C0")
@@ -203,6 +204,7 @@ def pytest_runtest_setup(item):
 """
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_costs_one_test(fresh: Run, tmp_path: Path) -> None:
     """Another worker takes its place and does the rest; what was running when it died is not run again."""
     (tmp_path / "conftest.py").write_text(DIES)

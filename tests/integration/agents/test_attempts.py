@@ -128,6 +128,7 @@ def test_the_providers_trouble_is_an_error(bench: Bench, agent: str, tape: str) 
     assert bench.log(agent, "transcript.log")
 
 
+@pytest.mark.slow
 def test_trouble_that_passes_is_ridden_out(bench: Bench) -> None:
     """A provider that limits the rate for a moment costs time and no verdict."""
     bench.play("rate-limited-twice", commands=list(NEEDY))
@@ -202,6 +203,7 @@ def test_a_run_that_may_spend_little_stops(bench: Bench) -> None:
     assert float(ran.properties["C1 claude-sonnet-needy"]["agent_cost_usd"]) < 0.06
 
 
+@pytest.mark.slow
 def test_an_agent_that_falls_silent_is_ended(bench: Bench) -> None:
     """A model that runs one command for ever, without a word, ends by the limit of inactivity."""
     bench.play("good", commands=["sleep 600"])
@@ -221,6 +223,7 @@ def test_a_model_that_does_not_answer_is_trouble(bench: Bench) -> None:
     assert ran.outcomes == {"C1 short-needy": "error"}, ran.text
 
 
+@pytest.mark.slow
 def test_a_failed_attempt_is_made_again(bench: Bench) -> None:
     """An attempt that the provider failed is made again in a folder of its own, as often as was allowed."""
     bench.play("malformed")
@@ -245,6 +248,7 @@ def test_a_key_that_is_revoked_stops_the_run(bench: Bench) -> None:
     assert len(ran.attempts()) == 1
 
 
+@pytest.mark.slow
 def test_a_users_own_agent_is_a_profile_of_a_few_lines(bench: Bench) -> None:
     """The profile that the docs show makes any command an agent, with model, tokens and verdict like every other."""
     own = FIXTURES / "agents" / "own"

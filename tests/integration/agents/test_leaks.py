@@ -143,6 +143,7 @@ def _top_layer(client: DockerClient, image: str) -> bytes:
     return bytes(client.containers.run(image, command, remove=True, network_mode="none"))
 
 
+@pytest.mark.slow
 def test_a_password_that_an_agent_prints_in_ten_encodings_is_taken_out(bench: Bench) -> None:
     """What an agent's tools must know it can print; where it is stored or shown it is replaced, in every encoding."""
     bench.play("good", commands=[ENCODE])

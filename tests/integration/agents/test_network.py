@@ -85,6 +85,7 @@ def test_with_none_only_the_model_answers(bench: Bench, outside: StandIn) -> Non
     assert said.startswith("failed"), said
 
 
+@pytest.mark.slow
 def test_with_an_open_network_the_world_answers(bench: Bench) -> None:
     """Without restrictions an agent reaches what any container does, and the model through its gateway."""
     said, _ = asked(bench, MIRROR, "--researchenv-network=open")

@@ -82,6 +82,7 @@ def test_a_run_outlives_a_killed_session_and_can_be_extended(
     assert "attempt 2 exited" in bench.run(*_ALWAYS)
 
 
+@pytest.mark.slow
 def test_what_was_archived_is_gone_on_from_where_the_process_dies(bench: Bench) -> None:
     """The attempt ends in an error, what it left in the engine goes, and the next stage has the folder and the time."""
     bench.script(_TICKS)

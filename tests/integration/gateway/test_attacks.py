@@ -215,6 +215,7 @@ print(sorted(set(found)))
 """
 
 
+@pytest.mark.slow
 def test_memory_cannot_be_filled(open_desk: Open, docker_client: DockerClient) -> None:
     """110 small bodies that become large at once: some are refused, and the gateway goes on."""
     begin = json.dumps({"model": MODEL, "max_tokens": 100, "stream": True}).encode()[:-1] + b',"messages":"'

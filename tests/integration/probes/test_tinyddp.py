@@ -124,6 +124,7 @@ def test_the_good_environment_passes(judge: Judge) -> None:
     assert results[Tier.C4].evidence["exchanged"] is True
 
 
+@pytest.mark.slow
 def test_a_missing_package_fails_c0_alone(judge: Judge) -> None:
     """The repository's tests import it; its training does not."""
     results = judge(f"rm -r {SITE}/pytest {SITE}/_pytest", tiers=EVERY)

@@ -240,6 +240,7 @@ def test_two_processes_build_once(
     assert said.count("adding the build tools") == 1
 
 
+@pytest.mark.slow
 def test_a_killed_build_leaves_nothing_tagged(
     docker_client: docker.DockerClient, scratch: Scratch, owner: Owner, tmp_path: Path
 ) -> None:
