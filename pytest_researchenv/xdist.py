@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+import sys
+from typing import TYPE_CHECKING, Any, final
 
 import pytest
 
@@ -31,6 +32,9 @@ _UNDECIDED = pytest.StashKey[bool]()
 class XdistHooks:
     """Registered on the controller, where xdist is installed."""
 
+    def __init__(self) -> None:
+        self._properties: dict[tuple[str, ...], tuple[str, ...]] = {}
+
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: WorkerController) -> None:
         """Tell a worker which session it belongs to."""
@@ -51,11 +55,40 @@ class XdistHooks:
 
         return EnvironmentScheduling(config, log)
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_report_from_serializable(self, config: pytest.Config, data: dict[str, Any]) -> None:
+        """Hold each text and each property of all reports once.
+
+        pytest keeps three reports of each test, for its summary, and has all that is in them anew from the worker:
+        names of marks, of fixtures and of properties, most of which are the same for all.
+        """
+        if named_agents(config):
+            data |= _shared(data, self._properties)
+
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: WorkerController) -> None:
         """Stop the run for what a worker found to be the user's to fix."""
         if problem := getattr(node, "workeroutput", {}).get(_PROBLEM_KEY):
             raise pytest.UsageError(problem)
+
+
+def _shared(value: Any, known: dict[tuple[str, ...], tuple[str, ...]]) -> Any:  # noqa: ANN401 - what execnet can send
+    """The same value, in which texts, and tuples of texts, that are equal are one object.
+
+    Args:
+        value: made of whatever execnet can send.
+        known: the tuples until now.
+    """
+    if isinstance(value, str):
+        return sys.intern(value)
+    if isinstance(value, dict):
+        return {_shared(name, known): _shared(one, known) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_shared(one, known) for one in value]
+    if isinstance(value, tuple):
+        made = tuple(_shared(one, known) for one in value)
+        return known.setdefault(made, made) if all(isinstance(one, str) for one in made) else made
+    return value
 
 
 def note_distribution(config: pytest.Config) -> None:

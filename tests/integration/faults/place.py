@@ -89,7 +89,7 @@ class QuickProbe:
         return TierResult(self.tier, Verdict.FAILED, Cause.EXIT_CODE, done.how)
 
 
-def audit(task, changes, *, checks):
+def audit(task, changes, *, checks, cache):
     return Audit(TierResult(Examination.INTEGRITY, Verdict.PASSED))
 
 
