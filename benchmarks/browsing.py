@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -37,12 +39,15 @@ def browser(*, width: int = 1280, height: int = 900) -> Iterator[Chrome]:
     ):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = Chrome(options=options, service=Service(shutil.which("chromedriver") or ""))
-    try:
-        look_as(driver, width=width, height=height)
-        yield driver
-    finally:
-        driver.quit()
+    # It leaves folders where temporary files are.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as own:
+        service = Service(shutil.which("chromedriver") or "", env=os.environ | {"TMPDIR": own})
+        driver = Chrome(options=options, service=service)
+        try:
+            look_as(driver, width=width, height=height)
+            yield driver
+        finally:
+            driver.quit()
 
 
 def look_as(driver: Chrome, *, width: int, height: int, scheme: str = "light", medium: str = "") -> None:
