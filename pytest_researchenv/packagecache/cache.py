@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, final
 
 from pytest_researchenv._cache import locked
@@ -140,6 +141,7 @@ class _Used:
         self._container = ""
         self._joined: list[str] = []
         self._looked = 0.0
+        self._busy = Lock()
 
     @property
     def network(self) -> str:
@@ -149,22 +151,28 @@ class _Used:
     @contextmanager
     def joined(self, network: str) -> Iterator[None]:
         """Let it answer in another private network, until the end of the block."""
-        self.sidecar.join(network)
-        self._joined.append(network)
+        with self._busy:
+            self.sidecar.join(network)
+            self._joined.append(network)
         try:
             yield
         finally:
-            self._joined.remove(network)
+            # Nobody joins it any more then.
+            with self._busy:
+                self._joined.remove(network)
 
     def look(self) -> None:
-        """Start it again where it has ended. Trouble with it ends no agent's work."""
-        if time.monotonic() - self._looked < _LOOK_S:
+        """Start it again where it has ended. Trouble with it ends no agent's work, and delays no deadline."""
+        if time.monotonic() - self._looked < _LOOK_S or self._busy.locked():
             return
+        self._looked = time.monotonic()
+        Thread(target=self._restart, name="package cache", daemon=True).start()
+
+    def _restart(self) -> None:
         try:
             self.keep_running()
         except InfrastructureError as error:
             self._broken(error)
-        self._looked = time.monotonic()
 
     def keep_running(self) -> None:
         """Start it where it does not run, and have it in every private network that was asked for.
@@ -172,14 +180,15 @@ class _Used:
         Raises:
             InfrastructureError: it cannot be started.
         """
-        if self._container and self.sidecar.running() == self._container:
-            return
-        # Another process may start it just now.
-        with self.lock():
-            found = self.sidecar.running() or self._start()
-        for network in self._joined:
-            self.sidecar.join(network)
-        self._container = found
+        with self._busy:
+            if self._container and self.sidecar.running() == self._container:
+                return
+            # Another process may start it just now.
+            with self.lock():
+                found = self.sidecar.running() or self._start()
+            for network in self._joined:
+                self.sidecar.join(network)
+            self._container = found
 
     def environment(self, settings: Mapping[str, str], *, proxied: bool) -> dict[str, str]:
         """The host's settings with the cache in the place of its package index."""

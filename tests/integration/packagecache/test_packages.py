@@ -126,9 +126,15 @@ def test_a_cache_that_was_killed_is_there_again(desk: Desk, docker_client: Docke
     """Killed while an agent is at work, it is started again under the same name, with the packages that it had."""
     with _agent(desk, None, Reach.OPEN) as (ways, container):
         _pip(ways, container, "/tmp/first")  # noqa: S108 - of a container
+        dead, networks = desk.sidecar.running(), _networks(docker_client, desk.sidecar.running())
+        assert len(networks) > 1
         docker_client.api.kill(desk.sidecar.name)
 
-        ways.look()
+        end = time.monotonic() + 120
+        while (now := desk.sidecar.running()) in ("", dead) or _networks(docker_client, now) != networks:
+            assert time.monotonic() < end
+            ways.look()
+            time.sleep(0.5)
 
         assert _pip(ways, container, "/tmp/second") == desk.index.digest  # noqa: S108 - likewise
     assert desk.cache.notes == ()
@@ -154,6 +160,10 @@ def test_it_stays_while_somebody_uses_it(desk: Desk) -> None:
     assert desk.sidecar.files not in reaped.volumes
 
     assert desk.sidecar.files in reap(client, everything=False, owner=owner, packages=True).volumes
+
+
+def _networks(client: DockerClient, container: str) -> set[str]:
+    return set(client.api.inspect_container(container)["NetworkSettings"]["Networks"])
 
 
 def _files(desk: Desk) -> dict[str, bytes]:

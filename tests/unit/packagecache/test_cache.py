@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -27,13 +30,16 @@ class Sidecar:
         self.broken = False
         self.joined: list[str] = []
         self.ended = False
+        self.held: threading.Event | None = None
 
     def running(self) -> str:
         """Id of the container."""
         return self.container
 
     def start(self) -> str:
-        """Start it, or not."""
+        """Start it, or not; not before it may."""
+        if self.held:
+            assert self.held.wait(60)
         self.starts += 1
         if self.broken:
             raise InfrastructureError("it does not answer: out of memory")
@@ -48,6 +54,14 @@ class Sidecar:
     def end_use(self) -> None:
         """Remember that."""
         self.ended = True
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait for what is done in another thread."""
+    end = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -99,7 +113,7 @@ def test_one_that_ended_is_started_again_in_the_networks_that_it_was_in(cache: S
     with packages.joined("agent"):
         sidecar.container = ""
         packages.look()
-        assert (sidecar.starts, sidecar.joined) == (2, ["agent"])
+        until(lambda: (sidecar.starts, sidecar.joined) == (2, ["agent"]))
 
 
 def test_one_that_cannot_be_started_is_told_once_and_not_tried_again(
@@ -120,8 +134,24 @@ def test_its_death_ends_no_agents_work(cache: SharedCache, sidecar: Sidecar) -> 
     assert packages
     sidecar.broken, sidecar.container = True, ""
     packages.look()
+    until(lambda: "out of memory" in "".join(cache.notes))
     assert cache.use() is None
-    assert "out of memory" in cache.notes[0]
+
+
+def test_one_that_is_slow_to_start_keeps_nobody_waiting(cache: SharedCache, sidecar: Sidecar) -> None:
+    """While it is looked at an agent's time runs, and its deadline is kept; nobody looks twice at once."""
+    packages = cache.use()
+    assert packages
+    sidecar.container, sidecar.held = "", threading.Event()
+
+    for _ in range(3):
+        packages.look()
+
+    assert sidecar.starts == 1
+    sidecar.held.set()
+    until(lambda: sidecar.container == "container-2")
+    with packages.joined("later"):
+        assert sidecar.starts == 2
 
 
 def test_a_host_whose_index_no_container_reaches_has_none(
