@@ -19,13 +19,14 @@ def before(second: SecondEngine) -> Before:
     return Before(second)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "when"),
     [
         pytest.param(signal.SIGKILL, "building one", id="killed at an agent's work"),
-        pytest.param(signal.SIGTERM, "building one", id="restarted at an agent's work", marks=pytest.mark.slow),
-        pytest.param(signal.SIGTERM, "probing one", id="restarted at a probe", marks=pytest.mark.slow),
-        pytest.param(signal.SIGKILL, "probing one", id="killed at a probe", marks=pytest.mark.slow),
+        pytest.param(signal.SIGTERM, "building one", id="restarted at an agent's work"),
+        pytest.param(signal.SIGTERM, "probing one", id="restarted at a probe"),
+        pytest.param(signal.SIGKILL, "probing one", id="killed at a probe"),
     ],
 )
 def test_an_engine_that_goes_and_comes_back(
