@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
@@ -55,6 +55,7 @@ def test_small_cases_by_hand(only_first: int, only_second: int, p: float) -> Non
 # --- the correction ---------------------------------------------------------------------------------------
 
 
+@settings(max_examples=25)  # Each takes statsmodels 50 ms.
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
 def test_the_correction_agrees_with_statsmodels(p_values: list[float]) -> None:
     """In any order, ties included."""
