@@ -8,6 +8,7 @@ import re
 import tarfile
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import IO, final
 
 from pytest_researchenv.errors import SandboxError
@@ -95,6 +96,8 @@ class Files:
         canaries: texts that each file is searched for while it is read.
         memory: what was read of the same image before.
         below: what it grew from: what is as it is there, is read there, and remembered.
+        unsteady: whether something else is at a path, and not what is there now, once the image is used. To be led
+            there by a link, or back out by `..`, is noted.
     """
 
     def __init__(
@@ -105,16 +108,25 @@ class Files:
         *,
         memory: Memory | None = None,
         below: Below | None = None,
+        unsteady: Callable[[str, Entry | None], bool] = lambda *_: False,
     ) -> None:
         self._container = container
         self._bounds = bounds
         self._canaries = canaries
         self._memory = memory or Memory()
         self._below = below
+        self._unsteady = unsteady
 
     def resolved(self, path: str) -> str:
         """Where a path leads when every link in it is followed; empty where to nothing."""
-        return followed(path, self.look) if readable(path) else ""
+        return followed(path, partial(self._on_the_way, path)) if readable(path) else ""
+
+    def _on_the_way(self, path: str, place: str) -> Entry | None:
+        found = self.look(place)
+        if self._unsteady(place, found) and not _is_at_or_below(path, place):
+            way = f"{printable(path)} leads through {printable(place)}"
+            self._bounds.note(f"{way}, where something else is while a probe runs")
+        return found
 
     def entry(self, path: str) -> Entry | None:
         """What a path leads to, with its content; a link only where it leads nowhere."""
@@ -258,6 +270,11 @@ class Files:
 def _is_text(path: str) -> bool:
     """Whether the last component of a path is UTF-8."""
     return posixpath.basename(path).isascii() or not re.search("[\udc80-\udcff]", posixpath.basename(path))
+
+
+def _is_at_or_below(path: str, place: str) -> bool:
+    """Whether a path names a place as one on its way, without links or `..`."""
+    return ".." not in path.split("/") and f"{posixpath.normpath(path)}/".startswith(f"{place}/")
 
 
 def _above(path: str) -> str:

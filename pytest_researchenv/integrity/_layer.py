@@ -15,6 +15,8 @@ __all__ = ["Layer"]
 
 #: Changes beyond which everything counts as changed: memory is for something better then.
 _MOST = 300_000
+#: Whatever has such a name stands in a layer for the removal of what is called by the rest of it (OCI image format).
+_MARK = "/.wh."
 
 
 @final
@@ -23,16 +25,22 @@ class Layer:
 
     Args:
         changes: what it changed; where that is not known, or too much, everything counts as changed.
+
+    Attributes:
+        mark: a path that is named as engines name what a layer removes, so that something was removed when the image
+            was made, of which no record tells; empty where there is none.
     """
 
     def __init__(self, changes: Iterable[Change]) -> None:
+        self.mark = ""
         self._kinds: dict[str, ChangeKind] | None = {}
         try:
             for change in changes:
-                self._kinds[change.path] = change.kind
-                if len(self._kinds) > _MOST:
-                    self._kinds = None
-                    break
+                if _MARK in change.path:
+                    self.mark = change.path
+                if self._kinds is not None:
+                    self._kinds[change.path] = change.kind
+                    self._kinds = self._kinds if len(self._kinds) <= _MOST else None
         except UnknownChangesError:
             self._kinds = None
         self._sorted = sorted(self._kinds or ())

@@ -10,7 +10,7 @@ import posixpath
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import groupby, islice, repeat
+from itertools import groupby, islice
 from typing import final
 
 from pytest_researchenv.integrity.blanking import place_of, without_place
@@ -19,9 +19,10 @@ from pytest_researchenv.integrity.conda import has_condas_python
 from pytest_researchenv.integrity.customize import Customization, customizations
 from pytest_researchenv.integrity.fleeting import is_fleeting
 from pytest_researchenv.integrity.layout import Layout, layout_of
+from pytest_researchenv.integrity.namespaces import makes_namespace
 from pytest_researchenv.integrity.packages import Packages, Standing
 from pytest_researchenv.integrity.protocol import Entry, Kind, Signs, Snapshot, at_most, is_in_base
-from pytest_researchenv.integrity.pth import EASY_INSTALL, STARTS_SINCE, moves, namespace, paths_only
+from pytest_researchenv.integrity.pth import EASY_INSTALL, STARTS_SINCE, moves, paths_only
 from pytest_researchenv.integrity.recorded import recorded
 from pytest_researchenv.integrity.sitefolders import Pth
 from pytest_researchenv.integrity.virtualenv import KNOWN, PTH, is_known_line, suspicion
@@ -147,18 +148,18 @@ class _Look:
             claimed = recorded(self.snapshot, site, own.keys())
             for path, pth in own.items():
                 is_claimed = pth.sha256 in claimed.get(path, ()) and path not in moving
-                if is_claimed or (path in genuine and self._is_harmless(pth)):
+                if is_claimed or (path in genuine and self._is_harmless(pth, layout)):
                     continue
                 if path in genuine:
                     self._set_aside(path, genuine[path], paths_only(pth.text))
                 else:
-                    self._pth(pth, is_listed=path in claimed)
+                    self._pth(pth, layout, is_listed=path in claimed)
 
-    def _pth(self, pth: Pth, *, is_listed: bool) -> None:
+    def _pth(self, pth: Pth, layout: Layout, *, is_listed: bool) -> None:
         if pth.unread:
             self._found(pth.path, "a file that can be read", "more bytes than Python's own files have")
             return
-        if not is_listed and self._is_harmless(pth):
+        if not is_listed and self._is_harmless(pth, layout):
             return
         kept = paths_only(pth.text)
         if posixpath.basename(pth.path) == PTH and is_known_line(pth.text):
@@ -167,13 +168,9 @@ class _Look:
         wanted = "the file that its distribution lists" if is_listed else "paths, or a file that a distribution lists"
         self._found(pth.path, wanted, _shown("; ".join(pth.imports)), kept)
 
-    def _is_harmless(self, pth: Pth) -> bool:
-        return all(map(self._makes_namespace, repeat(posixpath.dirname(pth.path)), pth.imports)) and not pth.unread
-
-    def _makes_namespace(self, site: str, line: str) -> bool:
-        """Whether a line only makes a namespace package that is there. One that is not would be a stand-in."""
-        parts = namespace(line)
-        return bool(parts) and bool(self.snapshot.resolved(posixpath.join(site, *parts)))
+    def _is_harmless(self, pth: Pth, layout: Layout) -> bool:
+        site = posixpath.dirname(pth.path)
+        return not pth.unread and all(makes_namespace(self.snapshot, layout, site, line) for line in pth.imports)
 
     def _virtualenv(self, pth: Pth, kept: str) -> None:
         folder = posixpath.dirname(pth.path)

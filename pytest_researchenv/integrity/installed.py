@@ -20,6 +20,8 @@ __all__ = ["Distribution", "Installed", "Style", "is_code", "is_module", "is_pro
 
 #: Links to single files that are followed one by one; one takes some ten milliseconds.
 _MOST_FOLLOWED = 2000
+#: A target that leads where its text says, if no folder on the way is a link.
+_PLAIN = re.compile(r"(?:/|(?:\.\./)*)(?!\.{0,2}(?:/|$))[^/]+(?:/(?!\.{0,2}(?:/|$))[^/]+)*", re.DOTALL)
 #: So many links into one folder, and all of it is read.
 _MANY_LINKS = 5
 
@@ -268,7 +270,13 @@ class Installed:
         return entry
 
     def _root(self, link: str) -> str:
-        """The folder that a link of a whole tree of links leads into: its target without what it is in its site."""
+        """The folder that a link of a whole tree of links leads into: its target without what it is in its site.
+
+        Empty, too, where it has to be followed step by step: what it goes back out of may be a link, and what a slash
+        stands behind has to be a folder.
+        """
+        if not _PLAIN.fullmatch(self.code[link].link):
+            return ""
         site = next((site for site in self.sites if link.startswith(f"{site}/")), posixpath.dirname(link))
         below, target = link.removeprefix(f"{site}/"), self._target(link)
         while below and not target.endswith(f"/{below}"):

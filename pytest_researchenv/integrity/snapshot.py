@@ -18,6 +18,7 @@ from pytest_researchenv.integrity._layer import Layer
 from pytest_researchenv.integrity._memory import Memory
 from pytest_researchenv.integrity.canaries import canaries_of
 from pytest_researchenv.integrity.protocol import Entry, Snapshot
+from pytest_researchenv.integrity.unsteady import Unsteady
 from pytest_researchenv.probes.launch import attempt_labels
 from pytest_researchenv.probes.lookup import printable
 from pytest_researchenv.probes.protocol import ProbeTask
@@ -65,6 +66,7 @@ def opened_snapshot(
             changes,
             canaries_of(task.repository),
             memory=memory,
+            unsteady=Unsteady(task),
         )
         yield snapshot
         # What was read to a bound only is not all there is.
@@ -90,6 +92,7 @@ class ImageSnapshot:
         changes: gives what the agent's layer changed; may raise `UnknownChangesError`.
         canaries: texts that each file is searched for.
         memory: what was read of the base image before.
+        unsteady: whether a probe finds something else at a path than is there now.
     """
 
     def __init__(
@@ -100,12 +103,19 @@ class ImageSnapshot:
         canaries: Collection[str] = (),
         *,
         memory: Memory | None = None,
+        unsteady: Callable[[str, Entry | None], bool] = lambda *_: False,
     ) -> None:
         self._problems: dict[str, None] = {}
         self._base_container = base
         self._base = Files(base, Bounds(self._note), memory=memory)
         self._layer = Layer(changes())
-        self._files = Files(container, Bounds(self._note), canaries, below=Below(self._base, self._layer))
+        if self._layer.mark:
+            mark = printable(self._layer.mark)
+            self._note(
+                f"{mark} is named like a layer's mark of what it removes: something is gone, and no record tells"
+            )
+        below = Below(self._base, self._layer)
+        self._files = Files(container, Bounds(self._note), canaries, below=below, unsteady=unsteady)
         self._changes = changes
         self._touched: dict[tuple[str, ...], Mapping[str, str]] = {}
 

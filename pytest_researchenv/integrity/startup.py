@@ -33,11 +33,12 @@ from pytest_researchenv.integrity.frameworks import BACKENDS, PLUGINS
 from pytest_researchenv.integrity.installed import Distribution, Installed, Style
 from pytest_researchenv.integrity.layout import Layout
 from pytest_researchenv.integrity.modulefiles import Form
+from pytest_researchenv.integrity.namespaces import makes_namespace
 from pytest_researchenv.integrity.origins import Doubt, Origins
 from pytest_researchenv.integrity.ownership import Modules
 from pytest_researchenv.integrity.packages import Packages, Standing
 from pytest_researchenv.integrity.protocol import Signs, Snapshot, is_in_base
-from pytest_researchenv.integrity.pth import EASY_INSTALL, STARTS_SINCE, namespace, paths_only
+from pytest_researchenv.integrity.pth import EASY_INSTALL, STARTS_SINCE, paths_only
 from pytest_researchenv.integrity.published import Unknown
 from pytest_researchenv.integrity.reaching import Reach
 from pytest_researchenv.integrity.recorded import recorded
@@ -101,7 +102,12 @@ class _Look:
 
     def pth(self, pth: Pth) -> None:
         """Lines of a `.pth` file that run."""
-        lines = [line for line in pth.imports if line not in EASY_INSTALL and not namespace(line)]
+        site = posixpath.dirname(pth.path)
+        lines = [
+            line
+            for line in pth.imports
+            if line not in EASY_INSTALL and not makes_namespace(self.snapshot, self.layout, site, line)
+        ]
         path = self._real(pth.path)
         if pth.unread or not lines:
             return

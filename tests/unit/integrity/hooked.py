@@ -8,7 +8,18 @@ from pytest_researchenv.model import Repository, Sign
 from tests.unit.integrity.images import VENV, Nodes, opened_image
 
 
-__all__ = ["found", "signs"]
+__all__ = ["NAMESPACE", "found", "signs"]
+
+
+#: What setuptools writes for a namespace package.
+NAMESPACE = (
+    "import sys, types, os;p = os.path.join(sys._getframe(1).f_locals['sitedir'], *('google',));"
+    "importlib = __import__('importlib.util');__import__('importlib.machinery');"
+    "m = sys.modules.setdefault('google', importlib.util.module_from_spec("
+    "importlib.machinery.PathFinder.find_spec('google', [os.path.dirname(p)])));"
+    "m = m or sys.modules.setdefault('google', types.ModuleType('google'));"
+    "mp = (m or []) and m.__dict__.setdefault('__path__',[]);(p not in mp) and mp.append(p)\n"
+)
 
 
 def signs(

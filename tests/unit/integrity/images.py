@@ -46,6 +46,7 @@ def opened_image(
     tracked: Mapping[str, str] | None = None,
     repository: Repository | None = None,
     report: SelfReport | None = None,
+    changed: tuple[str, ...] = (),
 ) -> Iterator[tuple[ProbeTask, Snapshot]]:
     """Make a base image, and a frozen image in which an agent changed something; open its snapshot.
 
@@ -56,6 +57,7 @@ def opened_image(
         tracked: tracked files, by path in the repository; they lie in the frozen image as well.
         repository: what is judged.
         report: the self-report; None: one that names the interpreter.
+        changed: tracked files that differ from the pinned ones.
     """
     before = FakeFiles({})
     for path, node in {"/researchenv": Folder(), WORKDIR: Folder(), **(DEBIAN if base is None else base)}.items():
@@ -71,7 +73,7 @@ def opened_image(
         workdir=WORKDIR,
         report=report or (None if python is None else SelfReport(python_path=python)),
         report_problem="" if python else "the agent left no self-report",
-        changed=(),
+        changed=changed,
         inputs={},
         telemetry={},
         ended="exited with code 0",

@@ -117,6 +117,8 @@ def test_files_that_are_links_into_a_cache_are_compared_there(tmp_path: Path, co
     assert audited(tmp_path, nodes).findings == ()
     forged = audited(tmp_path, {**nodes, f"{cache}/tool/m1.py": "X = 42\n"})
     assert kinds(forged) == {Sign.DISTRIBUTION}
+    for nowhere in (f"{cache}/tool/m1.py/", f"{cache}/tool/m1.py/.", f"{cache}/tool/m0.py/../m1.py"):
+        assert kinds(audited(tmp_path, {**nodes, f"{SITE}/tool/m1.py": Link(nowhere)})) == {Sign.DISTRIBUTION}
 
 
 @pytest.mark.parametrize(

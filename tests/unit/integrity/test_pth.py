@@ -10,7 +10,7 @@ from pytest_researchenv.integrity import pth, virtualenv
 from pytest_researchenv.integrity.protocol import Signs
 from pytest_researchenv.model import Sign
 from pytest_researchenv.sandbox.fake import Folder
-from tests.unit.integrity.hooked import found, signs
+from tests.unit.integrity.hooked import NAMESPACE, found, signs
 from tests.unit.integrity.images import SITE, STATUS, Nodes, distribution, md5, python_elf
 
 
@@ -111,16 +111,6 @@ def test_a_file_that_moves_what_others_add_is_a_hook(text: str) -> None:
     assert found(signs({**listed, f"{SITE}/a.pth": f"{COUNTS}\n"})) == [path]
 
 
-NAMESPACE = (
-    "import sys, types, os;p = os.path.join(sys._getframe(1).f_locals['sitedir'], *('google',));"
-    "importlib = __import__('importlib.util');__import__('importlib.machinery');"
-    "m = sys.modules.setdefault('google', importlib.util.module_from_spec("
-    "importlib.machinery.PathFinder.find_spec('google', [os.path.dirname(p)])));"
-    "m = m or sys.modules.setdefault('google', types.ModuleType('google'));"
-    "mp = (m or []) and m.__dict__.setdefault('__path__',[]);(p not in mp) and mp.append(p)\n"
-)
-
-
 def test_a_namespace_package_needs_its_folder() -> None:
     """Without one, the line that setuptools writes would make a stand-in for a package that is not there."""
     path = f"{SITE}/google-nspkg.pth"
@@ -128,6 +118,15 @@ def test_a_namespace_package_needs_its_folder() -> None:
     assert signs({path: NAMESPACE, f"{SITE}/google": Folder()}) == Signs()
     assert found(signs({path: NAMESPACE})) == [path]
     assert found(signs({path: NAMESPACE + "import evil\n", f"{SITE}/google": Folder()})) == [path]
+
+
+@pytest.mark.parametrize("name", ["urllib", "zipimport", "google", "grpc"])
+def test_a_namespace_package_takes_no_name_of_another_module(name: str) -> None:
+    """Of the standard library or in another folder of the path: the line puts it where all imports look first."""
+    path, line = f"{SITE}/own-nspkg.pth", NAMESPACE.replace("google", name)
+    others: Nodes = {f"{SITE}/x.pth": "/opt/more\n", "/opt/more/google/__init__.py": "", "/opt/more/grpc.py": ""}
+
+    assert found(signs({path: line, f"{SITE}/{name}/parse.py": "import evil\n", **others})) == [path]
 
 
 def test_a_name_that_no_record_can_hold_voids() -> None:

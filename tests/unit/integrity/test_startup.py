@@ -13,6 +13,7 @@ from pytest_researchenv.integrity import editable, startup
 from pytest_researchenv.integrity.protocol import Signs
 from pytest_researchenv.model import PathSource, Repository, Sign
 from pytest_researchenv.sandbox.fake import Folder, Link
+from tests.unit.integrity.hooked import NAMESPACE
 from tests.unit.integrity.images import DEBIAN, SITE, WORKDIR, Nodes, distribution, md5, python_elf
 from tests.unit.integrity.sites import Index, audited, kinds
 
@@ -49,6 +50,17 @@ def direct(url: str, name: str = "tidy", **info: object) -> Nodes:
 
 
 # --- files that run ---------------------------------------------------------------------------------------
+
+
+def test_a_listed_line_that_takes_the_name_of_another_module(tmp_path: Path) -> None:
+    """A RECORD that has it says no more than for any other line that runs; for a name of nobody else's it need not."""
+    taking, own = (
+        distribution(SITE, "tidy", {**FILES, "tidy.pth": NAMESPACE.replace("google", name), f"{name}/part.py": ""})
+        for name in ("urllib", "google")
+    )
+
+    assert hooks(audited(tmp_path, taking, published=wheels(tidy=FILES))) == [PTH]
+    assert hooks(audited(tmp_path, own, published=wheels(tidy=FILES))) == []
 
 
 def test_what_was_published_runs(tmp_path: Path) -> None:
