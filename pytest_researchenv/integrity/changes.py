@@ -79,7 +79,7 @@ def change_findings(
         differing = sorted(_differing(one, installed, frameworks, prefix, known))
         if differing:
             yield one, Finding(sign, str(one), "the files that were installed", listed("other files", differing))
-        if sign is Sign.FRAMEWORK and (missing := sorted(_missing(one, installed))):
+        if missing := sorted(_missing(one, installed, every=sign is Sign.FRAMEWORK)):
             said = listed("files that are not there", missing)
             yield one, Finding(sign, str(one), "the files that were installed", said)
     homes = _homes(installed)
@@ -202,13 +202,20 @@ def _is_main(node: ast.stmt) -> bool:
     return len(names) <= 1 and "sys.exit" in called and all(name.replace(".", "").isidentifier() for name in names)
 
 
-def _missing(one: Distribution, installed: Installed) -> Iterator[str]:
-    """Code that a distribution lists and that is not there; nothing of one of which nothing is left."""
+def _missing(one: Distribution, installed: Installed, *, every: bool) -> Iterator[str]:
+    """Code that a distribution lists and that is not there; nothing of one of which nothing is left.
+
+    Args:
+        one: the distribution.
+        installed: what is installed.
+        every: whether libraries count, too. Where a source is not there, others of its package do something else.
+    """
     if not any(is_code(path) and path in installed.code for path in one.files):
         return
     record = f"{one.path}/RECORD" if one.style is Style.WHEEL else one.path
     for path, digest in one.files.items():
-        if not digest or digest == EMPTY or not is_code(path) or not SPARE.isdisjoint(path.split("/")):
+        counts = is_code(path) if every else path.endswith(".py") and one.style is Style.WHEEL
+        if not counts or not digest or digest == EMPTY or not SPARE.isdisjoint(path.split("/")):
             continue
         if not any(path.startswith(f"{site}/") for site in installed.sites):
             continue

@@ -304,7 +304,8 @@ class Comparison:
     def _differs(self, name: str, digest: str) -> bool:
         entry = self._at(name)
         if entry is None:
-            return self._strict and digest != EMPTY and SPARE.isdisjoint(name.split("/"))
+            counts = self._strict or name.endswith(".py")
+            return counts and digest != EMPTY and SPARE.isdisjoint(name.split("/"))
         return entry.sha256 not in ("", digest, self._bundled.get(name))
 
     def _is_same(self, name: str, digest: str) -> bool:

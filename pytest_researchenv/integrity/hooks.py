@@ -19,7 +19,7 @@ from pytest_researchenv.integrity.conda import has_condas_python
 from pytest_researchenv.integrity.customize import Customization, customizations
 from pytest_researchenv.integrity.fleeting import is_fleeting
 from pytest_researchenv.integrity.layout import Layout, layout_of
-from pytest_researchenv.integrity.namespaces import makes_namespace
+from pytest_researchenv.integrity.namespaces import loads_library, makes_namespace
 from pytest_researchenv.integrity.packages import Packages, Standing
 from pytest_researchenv.integrity.protocol import Entry, Kind, Signs, Snapshot, at_most, is_in_base
 from pytest_researchenv.integrity.pth import EASY_INSTALL, STARTS_SINCE, moves, paths_only
@@ -147,6 +147,10 @@ class _Look:
             own = {pth.path: pth for pth in running if posixpath.dirname(pth.path) == site}
             claimed = recorded(self.snapshot, site, own.keys())
             for path, pth in own.items():
+                if any(loads_library(self.snapshot, layout, site, line) for line in pth.imports):
+                    said = "a compiled module by its name, which the line loads"
+                    self._found(path, "a namespace package", said, paths_only(pth.text))
+                    continue
                 is_claimed = pth.sha256 in claimed.get(path, ()) and path not in moving
                 if is_claimed or (path in genuine and self._is_harmless(pth, layout)):
                     continue

@@ -10,10 +10,10 @@ from pytest_researchenv.integrity.protocol import Snapshot
 from pytest_researchenv.integrity.pth import namespace
 
 
-__all__ = ["makes_namespace"]
+__all__ = ["loads_library", "makes_namespace"]
 
-#: What makes a folder or a file the module of its name, where namespace packages are no more than folders.
-_REGULAR = ("/__init__.py", "/__init__.pyc", ".py", ".pyc", ".so", ".abi3.so")
+
+_MACHINES = ("x86_64", "aarch64")
 
 
 def makes_namespace(snapshot: Snapshot, layout: Layout, site: str, line: str) -> bool:
@@ -36,7 +36,27 @@ def makes_namespace(snapshot: Snapshot, layout: Layout, site: str, line: str) ->
         return False
     own = snapshot.resolved(site)
     others = {snapshot.resolved(folder) for folder in (*layout.stdlib, *layout.path)} - {"", own}
-    compiled = f".cpython-{layout.version.replace('.', '')}-x86_64-linux-gnu.so"
-    return not any(
-        snapshot.link(f"{folder}/{parts[0]}{suffix}") for folder in others for suffix in (*_REGULAR, compiled)
-    )
+    sources = (f"{init}{ending}" for init in ("", "/__init__") for ending in (".py", ".pyc"))
+    endings = (*sources, *_compiled(layout))
+    return not any(snapshot.link(f"{folder}/{parts[0]}{ending}") for folder in others for ending in endings)
+
+
+def loads_library(snapshot: Snapshot, layout: Layout, site: str, line: str) -> bool:
+    """Whether a line that makes a namespace package, whosever it is, loads a compiled module by that name instead.
+
+    To make a module of what is found loads it where it is compiled; sources are not run.
+
+    Raises:
+        SandboxError: the engine refuses to read.
+    """
+    place = posixpath.join(site, *namespace(line))
+    return bool(namespace(line)) and any(snapshot.link(f"{place}{ending}") for ending in _compiled(layout))
+
+
+def _compiled(layout: Layout) -> tuple[str, ...]:
+    """Endings of compiled modules and packages, after a module's name."""
+    version = layout.version.replace(".", "")
+    builds = [
+        f".cpython-{version}{flags}-{machine}-linux-gnu" for flags in ("", "d", "t", "td") for machine in _MACHINES
+    ]
+    return tuple(f"{init}{build}.so" for init in ("", "/__init__") for build in (*builds, ".abi3", ".abi3t", ""))

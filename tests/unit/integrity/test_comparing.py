@@ -42,6 +42,26 @@ def test_a_folder_that_is_named_like_those_of_data_is_code_like_any_other(tmp_pa
         assert "other" in signs.modules
 
 
+@pytest.mark.parametrize("listed", [True, False])
+@pytest.mark.parametrize(
+    ("name", "told"), [("dep/core.py", True), ("dep/tests/test_core.py", False), ("dep/empty.py", False)]
+)
+def test_a_source_that_is_not_there_is_told(tmp_path: Path, name: str, *, listed: bool, told: bool) -> None:
+    """Others of its package do something else then; whether the RECORD still has it or not. Tests take up room."""
+    published = {**FILES, "dep/core.py": "B = 1\n", "dep/tests/test_core.py": "T = 1\n", "dep/empty.py": ""}
+    left = {path: text for path, text in published.items() if path != name}
+    nodes: Nodes = distribution(SITE, "dep", published if listed else left)
+
+    signs = audited(
+        tmp_path,
+        {path: node for path, node in nodes.items() if path != f"{SITE}/{name}"},
+        tracked=USES,
+        published=wheel(published),
+    )
+
+    assert kinds(signs) == ({Sign.DISTRIBUTION} if told else set())
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -129,6 +129,17 @@ def test_a_namespace_package_takes_no_name_of_another_module(name: str) -> None:
     assert found(signs({path: line, f"{SITE}/{name}/parse.py": "import evil\n", **others})) == [path]
 
 
+@pytest.mark.parametrize(
+    "module", ["google.abi3.so", "google.so", "google.cpython-311-x86_64-linux-gnu.so", "google/__init__.abi3.so"]
+)
+def test_a_namespace_package_is_not_compiled(module: str) -> None:
+    """To make a module of a compiled one loads it, whoever lists the line; a source is not run."""
+    listed = distribution(SITE, "x", {"google-nspkg.pth": NAMESPACE, "google/part.py": ""})
+
+    assert found(signs({**listed, f"{SITE}/{module}": b"\x7fELF"})) == [f"{SITE}/google-nspkg.pth"]
+    assert found(signs({**listed, f"{SITE}/google/__init__.py": "", f"{SITE}/googles.so": ""})) == []
+
+
 def test_a_name_that_no_record_can_hold_voids() -> None:
     """Nothing could be put in its place."""
     seen = signs({f"{SITE}/evil\udcff.pth": "import evil\n"})
