@@ -56,10 +56,17 @@ class Bounds:
         most_entries: int = 2_000_000,
         most_kept: int = 1024**3,
     ) -> None:
-        self.note = note
+        self._note = note
+        #: How often something was noted.
+        self.noted = 0
         self.most_entries = most_entries
         self.most_kept = most_kept
         self._left = most_bytes
+
+    def note(self, problem: str) -> None:
+        """Tell of what was not read."""
+        self.noted += 1
+        self._note(problem)
 
     def allow(self, path: str, size: int) -> bool:
         """Whether so many bytes may be read; they count as read then."""
@@ -116,6 +123,8 @@ class Files:
         self._memory = memory or Memory()
         self._below = below
         self._unsteady = unsteady
+        #: Folders of which not everything was read: nobody else is to take that for all there is.
+        self._cut: dict[str, Listing] = {}
 
     def resolved(self, path: str) -> str:
         """Where a path leads when every link in it is followed; empty where to nothing."""
@@ -158,11 +167,15 @@ class Files:
             return None
         if self._below and self._below.layer.untouched_below(top):
             return self._below.files.listing(top, keep)
-        listing = self._memory.listing(top)
+        listing = self._cut.get(top) or self._memory.listing(top)
         missing = [] if listing is None else listing.without(keep, _FEW)
         if listing is None or len(missing) > _FEW or not all(map(_is_text, missing)):
+            noted = self._bounds.noted
             listing = self._listed(top, keep)
-            self._memory.keep_listing(top, listing)
+            if self._bounds.noted > noted:
+                self._cut[top] = listing
+            else:
+                self._memory.keep_listing(top, listing)
             missing = listing.without(keep, _FEW)
         # What came as a hard link to something whose content was not wanted.
         for other in filter(_is_text, missing):

@@ -48,13 +48,16 @@ class ImageFile:
         self._folder = folder
         self._name = f"{image}.{_FORM}"
         self._kept: sqlite3.Connection | None = None
-        with suppress(OSError):
+        with suppress(OSError, sqlite3.Error):
             found = next(filter(_is_whole, folder.glob(f"{self._name}.*.sqlite")), None)
             if found:
                 # Nobody writes to it: another one takes its place.
                 uri = f"{found.absolute().as_uri()}?mode=ro&immutable=1"
-                self._kept = sqlite3.connect(uri, uri=True, check_same_thread=False)
-                weakref.finalize(self, self._kept.close)
+                kept = sqlite3.connect(uri, uri=True, check_same_thread=False)
+                weakref.finalize(self, kept.close)
+                # Another process may have removed it by now; what is open stays.
+                kept.execute("SELECT top FROM folders").fetchone()
+                self._kept = kept
                 os.utime(found)
 
     def singles(self) -> Iterator[tuple[str, Entry | None]]:

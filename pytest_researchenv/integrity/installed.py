@@ -267,7 +267,8 @@ class Installed:
         entry = self._snapshot.entry(path)
         if path in self._links and (entry is None or entry.kind is Kind.LINK) and is_fleeting(self._snapshot, path):
             self.problems.append(f"{printable(path)} leads somewhere only while a process runs")
-        return entry
+        # A link that is still one leads nowhere.
+        return None if entry is not None and entry.kind is Kind.LINK else entry
 
     def _root(self, link: str) -> str:
         """The folder that a link of a whole tree of links leads into: its target without what it is in its site.

@@ -122,9 +122,17 @@ class Modules:
 
     def _there(self, folder: str, name: str) -> Place | None:
         """What an import of a name leads to in one folder."""
-        places = self._in(folder).get(name, ())
+        places = [place for place in self._in(folder).get(name, ()) if not self._is_dead(place)]
         found = (self._behind(place) if place.form is Form.LINK else place for place in places)
         return next((place for place in found if place is not None), None) or self._parts.within(folder, name)
+
+    def _is_dead(self, place: Place) -> bool:
+        """Whether a file is a link that leads nowhere, so that Python looks on."""
+        if place.form in (Form.LINK, Form.NAMESPACE):
+            return False
+        entry = self._snapshot.link(place.path)
+        is_link = entry is not None and entry.kind is Kind.LINK
+        return is_link and not self._snapshot.resolved(place.path) and not is_fleeting(self._snapshot, place.path)
 
     def in_sites(self) -> frozenset[str]:
         """The names of all top-level modules of the site folders."""

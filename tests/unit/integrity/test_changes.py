@@ -60,7 +60,7 @@ def test_what_was_installed_and_left_alone_raises_nothing(tmp_path: Path) -> Non
     [
         ({"tool/core.py": "def work(): return 42\n"}, "other files: {site}/tool/core.py"),
         ({"tool/core.py": Link("/opt/other.py"), "/opt/other.py": "x\n"}, "other files: {site}/tool/core.py"),
-        ({"tool/core.py": Link("/opt/nowhere")}, "other files: {site}/tool/core.py"),
+        ({"tool/core.py": Link("/opt/nowhere")}, "files that are not there: {site}/tool/core.py"),
         ({"tool/_fast.cpython-311-x86_64-linux-gnu.so": native("forged")}, "_fast"),
         ({"tool/more.py": ""}, "no record lists: {site}/tool/more.py"),
         ({"tool/parsetab.py": "import os\n"}, "no record lists: {site}/tool/parsetab.py"),

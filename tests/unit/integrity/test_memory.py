@@ -96,6 +96,32 @@ def test_a_damaged_file_is_none(read: list[object], tmp_path: Path, damage: Call
     assert memory.listing("/data") is None
 
 
+def test_a_file_that_another_process_removes_meanwhile_is_none(
+    read: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that knows more takes its place."""
+    assert read
+    monkeypatch.setattr(imagefile, "_is_whole", lambda place: place.unlink() is None)
+
+    assert "/data/file" not in Memory(IMAGE, tmp_path)
+
+
+def test_what_was_read_in_part_is_remembered_by_nobody(tmp_path: Path) -> None:
+    """Where a bound was reached, the next reader comes to it, too, and says so."""
+    sandbox, memory = FakeSandbox(), Memory(IMAGE, tmp_path)
+    problems: list[list[str]] = []
+    with sandbox.opened(ContainerSpec(sandbox.add_image("a", NODES), argv=("/bin/true",))) as container:
+        for _ in range(2):
+            problems.append([])
+            files = Files(lambda: container, Bounds(problems[-1].append, most_entries=2), memory=memory)
+            for _ in range(2):
+                assert len(list(files.listing("/data", str.isascii) or ())) == 2
+            memory.write()
+
+    assert [len(told) for told in problems] == [1, 1]
+    assert Memory(IMAGE, tmp_path).listing("/data") is None
+
+
 def test_what_is_learned_later_is_added(read: list[object], tmp_path: Path) -> None:
     """One file for each image, which has what all processes read; a few paths are not worth another one."""
     assert read
