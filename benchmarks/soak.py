@@ -2,10 +2,10 @@
 
     python -m benchmarks.soak --hours 2 --output docs/soak.md
 
-One session works at the two repositories of `fixtures/suites/tiny` with `noop` and `oracle`, again and again, and
-removes each environment once it is judged. Meanwhile memory and open files of pytest's processes are looked at, and
-what the container engine holds. The session is ended by Ctrl-C. The page gets a table, and a drawing beside it (needs
-matplotlib).
+One session works at the two repositories of `fixtures/suites/tiny`, each in there several times by names of its own,
+with `noop` and `oracle`, again and again, and removes each environment once it is judged. Meanwhile memory and open
+files of pytest's processes are looked at, and what the container engine holds. The session is ended by Ctrl-C. The page
+gets a table, and a drawing beside it (needs matplotlib).
 
 What is flat: over the last three quarters, the straight line that fits best grows by less than a twentieth of the mean,
 and no container is left once the session is over. The controller's memory holds the outcome of every test, for pytest's
@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -35,14 +37,14 @@ from pytest_researchenv.sandbox.daemon import connect
 
 
 _ROOT = Path(__file__).parents[1]
-_SUITE = _ROOT / "fixtures/suites/tiny"
 _MIB = 1024**2
 
 #: Of the mean, by which something may seem to grow.
 _FLAT = 0.05
 
-#: Environments of one session at most; what time is left for is worked at.
-_ATTEMPTS = 5000
+#: How often each repository is in the suite, and each agent works at it: 2376 environments, of which as many are worked
+#: at as there is time for.
+_COPIES, _ATTEMPTS = 6, 99
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ def sampled(process: int, client: DockerClient, results: Path, started: float) -
     volumes = disk["Volumes"] or []
     return Sample(
         hours=(time.monotonic() - started) / 3600,
-        environments=sum(1 for _ in results.glob("*/*/*/attempt-*")),
+        environments=sum(1 for _ in results.glob("*/*/*/*/attempt-*")),
         controller_mib=resident_mib(controller),
         workers_mib=sum(memory for memory, _ in workers),
         files=sum(files for _, files in workers) + _open_files(controller),
@@ -113,11 +115,28 @@ def sampled(process: int, client: DockerClient, results: Path, started: float) -
     )
 
 
-def watched(hours: float, every_s: float, results: Path, client: DockerClient) -> list[Sample]:
-    """Run the session and look at it until the time is over; the last sample is of the engine once it has ended."""
+def suite(folder: Path) -> Path:
+    """Make a suite that has each repository of the tiny one several times."""
+    fixtures = _ROOT / "fixtures"
+    shutil.copytree(fixtures / "repos", folder / "repos")
+    made = folder / "suites/tiny"
+    for name in ("needy", "plain"):
+        for copy in range(_COPIES):
+            one = shutil.copytree(fixtures / "suites/tiny" / name, made / f"{name}-{copy}")
+            toml = (one / "repo.toml").read_text(encoding="utf-8")
+            toml = re.sub(r'^name = "(.*)"$', rf'name = "\1-{copy}"', toml, count=1, flags=re.MULTILINE)
+            (one / "repo.toml").write_text(toml, encoding="utf-8")
+    for name in ("suite.toml", "test_pyramid.py"):
+        shutil.copy(fixtures / "suites/tiny" / name, made)
+    return made
+
+
+def watched(hours: float, every_s: float, folder: Path, client: DockerClient) -> list[Sample]:
+    """Run the session and look at it until the time is over."""
+    results = folder / "results"
     command = [
         *(*PYTEST, "-q", "-n", "2", "--tb=no", "--color=no"),
-        *(f"--researchenv-suite={_SUITE}", "--researchenv-agent=noop", "--researchenv-agent=oracle"),
+        *(f"--researchenv-suite={suite(folder)}", "--researchenv-agent=noop", "--researchenv-agent=oracle"),
         *(f"--researchenv-attempts={_ATTEMPTS}", f"--researchenv-results={results}", "--researchenv-keep=none"),
     ]
     process = subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.DEVNULL)

@@ -318,7 +318,8 @@ class Audit:
 
     Attributes:
         result: its verdict with the findings.
-        blanked: absolute path of a start-up hook in the image → what stands there in the probe's world instead.
+        blanked: absolute path of a start-up hook, or of a program that goes by another's name, in the image → what
+            stands there in the probe's world instead.
         modules: top-level module that is not what it seems → why.
         interpreter: why the reported interpreter is not genuine; empty when it is.
         schema: version of this record's schema.

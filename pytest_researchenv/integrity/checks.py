@@ -9,6 +9,7 @@ from pytest_researchenv.integrity.answers import answers
 from pytest_researchenv.integrity.archives import PublishedPackages
 from pytest_researchenv.integrity.configuration import configuration
 from pytest_researchenv.integrity.distributions import distributions
+from pytest_researchenv.integrity.hiding import hiding
 from pytest_researchenv.integrity.hooks import hooks
 from pytest_researchenv.integrity.interpreter import interpreter
 from pytest_researchenv.integrity.places import places
@@ -43,6 +44,7 @@ def all_checks(cache: Path) -> tuple[Check, ...]:
         partial(_installed, cache),
         profiles,
         shadows,
+        hiding,
         places,
         answers,
     )

@@ -134,7 +134,8 @@ class Signs:
 
     Attributes:
         findings: each with its evidence.
-        blanked: path of a hook → what stands there in the probe's world instead.
+        blanked: path of a hook, or of a program that goes by another's name → what stands there in the probe's world
+            instead.
         modules: top-level module that is not what it seems → why.
         interpreter: why the reported interpreter is not genuine; empty when nothing is known against it.
         remarks: what could not be looked at, and is held against nobody.

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import posixpath
 from collections.abc import Iterator
 from itertools import islice
 
 from pytest_researchenv.integrity._commands import known
+from pytest_researchenv.integrity.blanking import place_of
 from pytest_researchenv.integrity.commandfiles import CommandFiles
+from pytest_researchenv.integrity.pathfolders import probe_folders, touched_in
 from pytest_researchenv.integrity.profiles import profile_folders
 from pytest_researchenv.integrity.protocol import Signs, Snapshot
 from pytest_researchenv.model import Finding, Sign
 from pytest_researchenv.probes.lookup import printable
 from pytest_researchenv.probes.protocol import ProbeTask
 from pytest_researchenv.probes.reported import Unreported, reported_python
-from pytest_researchenv.probes.world import SYSTEM_PATH
 
 
 __all__ = ["shadows"]
@@ -25,29 +25,42 @@ _MOST = 200
 
 
 def shadows(task: ProbeTask, snapshot: Snapshot) -> Signs:
-    """Look for such files on the path of probes, and where shell profiles let people look."""
+    """Look for such files on the path of probes, and where shell profiles let people look.
+
+    On the path of probes they are empty files there, but for the reported interpreter, so that whoever looks along it
+    goes on.
+    """
     files = CommandFiles(task, snapshot)
     findings = []
-    paths = list(islice(_commands(task, snapshot), _MOST + 1))
+    blanked = {}
+    folders = probe_folders(task)
+    called = {folder for folder in map(snapshot.resolved, folders) if folder}
+    python = reported_python(task.environment)
+    own = "" if isinstance(python, Unreported) else snapshot.resolved(python)
+    paths = list(islice(_commands(snapshot, (*folders, *profile_folders(task, snapshot))), _MOST + 1))
     if len(paths) > _MOST:
-        more = Finding(Sign.SHADOW, printable(paths[-1]), "few files with the names of commands", f"more than {_MOST}")
+        more = Finding(
+            Sign.UNREADABLE, printable(paths[-1]), "few files with the names of commands", f"more than {_MOST}"
+        )
         findings.append(more)
     for path in paths[:_MOST]:
         command = known(posixpath.basename(path))
         if command is not None and (why := files.doubt(command, path)):
             findings.append(Finding(Sign.SHADOW, printable(path), str(command.made), why))
-    return Signs(tuple(findings))
+            if posixpath.dirname(path) not in called or snapshot.resolved(path) == own:
+                continue
+            if place := place_of(snapshot, path):
+                blanked[place] = ""
+            else:
+                findings.append(_unnamable(path))
+    return Signs(tuple(findings), blanked)
 
 
-def _commands(task: ProbeTask, snapshot: Snapshot) -> Iterator[str]:
+def _unnamable(path: str) -> Finding:
+    why = "a name that no record can hold, so that nothing can stand in its place"
+    return Finding(Sign.UNREADABLE, printable(path), "commands that can be told", why)
+
+
+def _commands(snapshot: Snapshot, folders: tuple[str, ...]) -> Iterator[str]:
     """Paths that an agent added or changed and that have a command's name; each once."""
-    python = reported_python(task.environment)
-    own = () if isinstance(python, Unreported) else (posixpath.dirname(python),)
-    folders = (*own, *SYSTEM_PATH.split(":"), *profile_folders(task, snapshot))
-    real = {folder for folder in map(snapshot.resolved, folders) if folder}
-    # What was touched is told without bytes that are no UTF-8; all of it is read at once, since there can be millions.
-    told = {os.fsencode(folder).decode(errors="replace"): folder for folder in sorted(real)}
-    for path, kind in snapshot.touched(*told).items() if told else ():
-        folder, name = posixpath.split(path)
-        if kind != "D" and folder in told and known(name):
-            yield f"{told[folder]}/{name}"
+    return (path for path in touched_in(snapshot, folders) if known(posixpath.basename(path)))

@@ -243,11 +243,6 @@ FORGED: dict[str, tuple[Nodes, str, str]] = {
         "/opt/x/git",
         "it is a script",
     ),
-    "a folder whose name is no UTF-8": (
-        {"/usr/local/bin": Link("/opt/\udcff"), "/opt/\udcff/git": "#!/bin/sh\n"},
-        "/opt/\\xff/git",
-        "it is a script",
-    ),
     "a RECORD of another file": (
         {
             **distribution(SITE, "accelerate", {"../../../bin/accelerate": "#!/bin/sh\nexec something\n"}),
@@ -324,3 +319,33 @@ def test_many_files_come_to_an_end() -> None:
 
     assert 100 < len(found) <= 201
     assert found[0].observed == "more than 200"
+    assert found[0].kind is Sign.UNREADABLE
+
+
+def test_a_folder_whose_name_is_no_utf_8_is_told() -> None:
+    """No record can hold what would stand in its place, so that no tier passes."""
+    found = signs({"/usr/local/bin": Link("/opt/\udcff"), "/opt/\udcff/git": "#!/bin/sh\n"}).findings
+
+    assert [(one.kind, one.field) for one in found] == [
+        (Sign.SHADOW, "/opt/\\xff/git"),
+        (Sign.UNREADABLE, "/opt/\\xff/git"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "place"),
+    [
+        ({"/usr/local/bin/nvidia-smi": "#!/bin/sh\n"}, "/usr/local/bin/nvidia-smi"),
+        ({"/opt/venv/bin/git": "#!/bin/sh\n"}, "/opt/venv/bin/git"),
+        ({"/usr/local/bin/python": Link("/opt/x/python3"), "/opt/x/python3": "#!/bin/sh\n"}, "/usr/local/bin/python"),
+        ({"/usr/local/bin": Link("/opt/x"), "/opt/x/git": "#!/bin/sh\n"}, "/opt/x/git"),
+        ({"/root/.bashrc": "PATH=/root/fake:$PATH\n", "/root/fake/git": "#!/bin/sh\n"}, None),
+        ({"/opt/venv/bin/python3": "#!/bin/sh\n"}, None),
+    ],
+)
+def test_what_goes_by_a_commands_name_is_not_there_for_probes(nodes: Nodes, place: str | None) -> None:
+    """On their path, and the reported interpreter apart, which is judged as that."""
+    found = signs(nodes)
+
+    assert found.findings
+    assert found.blanked == ({place: ""} if place else {})
