@@ -107,6 +107,9 @@ KINDS: dict[str, Kind] = {
 
 _ASKING = {name: kind for name, kind in KINDS.items() if kind.api}
 
+#: How work ends is tried with two of them for every change.
+_FEW_OF_THEM = mostly_slow(_ASKING, but={"claude-code", "command"})
+
 
 @dataclass(frozen=True)
 class Finished:
@@ -351,6 +354,7 @@ def _check_gone(workplace: Workplace, scene: Scene, watcher: _Watcher) -> None:
     assert scene.token not in watcher.shown
 
 
+@pytest.mark.parametrize("kind", _FEW_OF_THEM, indirect=True)
 def test_it_ends_at_the_deadline_and_leaves_no_process(kind: Kind, workplace: Workplace) -> None:
     """When the model says nothing any more, the wall clock ends the work from outside, within seconds."""
     # A tool that does not even reach its model by then, on a machine that does much else, is given more time.
@@ -373,6 +377,7 @@ def _ended_at_the_deadline(kind: Kind, workplace: Workplace, timeout_s: float) -
         return watcher.seen
 
 
+@pytest.mark.parametrize("kind", _FEW_OF_THEM, indirect=True)
 def test_it_ends_when_told_and_leaves_no_process(kind: Kind, workplace: Workplace) -> None:
     """A model that never stops is ended by `stop`, within seconds, in the middle of its work."""
     with ExitStack() as stack:
@@ -407,6 +412,7 @@ def test_a_recipe_ends_like_any_other(workplace: Workplace, *, told: bool, ended
 
 
 #: Tools ask again for a minute or more in all but the first.
+@pytest.mark.parametrize("kind", _FEW_OF_THEM, indirect=True)
 @pytest.mark.parametrize("name", mostly_slow(("quota", "unauthorized", "overloaded", "revoked"), but={"quota"}))
 def test_trouble_with_its_model_is_no_good_end(kind: Kind, workplace: Workplace, name: str) -> None:
     """A service that does not serve ends the work by itself, in words that are not a success's."""
@@ -418,6 +424,7 @@ def test_trouble_with_its_model_is_no_good_end(kind: Kind, workplace: Workplace,
         assert "timed out" not in telemetry.ended
 
 
+@pytest.mark.parametrize("kind", _FEW_OF_THEM, indirect=True)
 def test_giving_up_is_a_good_end(kind: Kind, workplace: Workplace) -> None:
     """An agent that says that it cannot has ended of its own accord: the verdict will tell."""
     with workplace.scene(kind, tape("gives-up")) as scene:

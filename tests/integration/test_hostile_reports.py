@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_researchenv.model import Cause, FindingKind, Repository, Tier, Verdict
+from tests.choosing import mostly_slow
 
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ REPORTS = {
 }
 
 
-@pytest.mark.parametrize("name", REPORTS)
+@pytest.mark.parametrize("name", mostly_slow(REPORTS, but=REPORTS.keys() - {"2 GB sparse"}))
 def test_a_hostile_report_fails_every_tier_with_its_reason(workshop: Workshop, needy: Repository, name: str) -> None:
     """Missing or invalid, it is a failure of all tiers, C5 among them; never an error, never a pass."""
     script, said = REPORTS[name]

@@ -190,6 +190,7 @@ def test_in_any_order_each_thing_is_done_once(shuffled: tuple[Workplace, Ran]) -
     assert all(workplace.results(a, n) == ["C0-001", "C1-001"] for a in ("noop", "oracle") for n in names)
 
 
+@pytest.mark.slow
 def test_only_what_failed_last_is_run_again(shuffled: tuple[Workplace, Ran]) -> None:
     """`--lf` selects the failed tests, and probes them on the environments that are there."""
     workplace, _ = shuffled

@@ -98,6 +98,7 @@ def _gone(ran: Ran, attempt: Path) -> Path:
     return copy
 
 
+@pytest.mark.slow
 def test_no_archive_takes_a_name_of_the_users(ran: Ran, tmp_path: Path, docker_client: DockerClient) -> None:
     """What an engine itself has saved under a name is refused, and nothing comes in."""
     attempt = ran.folder / "researchenv-results" / _ATTEMPTS[0]

@@ -160,7 +160,9 @@ def test_edited_tracked_files_are_put_back(fresh: Run, tmp_path: Path) -> None:
     assert "No module named 'tinydep'" in ran.text
 
 
-@pytest.mark.parametrize("honest", [True, False], ids=["honest", "false"])
+@pytest.mark.parametrize(
+    "honest", [pytest.param(True, id="honest", marks=pytest.mark.slow), pytest.param(False, id="false")]
+)
 def test_a_false_report_fails_c5_alone(fresh: Run, tmp_path: Path, honest: bool) -> None:  # noqa: FBT001 - a parameter
     """A claim that does not hold is a finding of C5, and changes no other tier."""
     folder = tmp_path / "fixtures/suites/tiny/plain"

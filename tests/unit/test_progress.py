@@ -244,7 +244,11 @@ def test_short_phases_are_not_told(suite: pytest.Pytester, monkeypatch: pytest.M
     assert _ours(_logged(suite, "-k", "C1")) == []
 
 
-@pytest.mark.parametrize("arguments", [["-q"], ["-s"], ["-v"], ["-n", "2"], ["--color=yes"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments",
+    mostly_slow((["-q"], ["-s"], ["-v"], ["-n", "2"], ["--color=yes"]), but=(["-q"], ["-n", "2"])),
+    ids=" ".join,
+)
 def test_a_log_stays_readable_whatever_the_options(suite: pytest.Pytester, arguments: list[str]) -> None:
     """Progress is there with each of them, no line is broken by it, and outcomes and summary stand as ever."""
     lines = _logged(suite, *arguments)
@@ -292,7 +296,7 @@ def test_a_crashed_workers_phase_ends_with_it(suite: pytest.Pytester) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    mostly_slow(([], ["-q"], ["-v"], ["-n", "2"], ["-v", "-n", "2"]), but=([], ["-v", "-n", "2"])),
+    mostly_slow(([], ["-q"], ["-v"], ["-n", "2"], ["-v", "-n", "2"]), but=(["-v", "-n", "2"],)),
     ids=" ".join,
 )
 def test_on_a_terminal_progress_leaves_no_trace(suite: pytest.Pytester, arguments: list[str]) -> None:

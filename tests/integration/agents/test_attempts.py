@@ -64,7 +64,8 @@ def _added(client: DockerClient, image: str, base: str) -> set[str]:
     return there - before
 
 
-@pytest.mark.parametrize("agent", mostly_slow(REAL, but={"codex"}))
+@pytest.mark.slow  # As the contract of agents has it, for each of them.
+@pytest.mark.parametrize("agent", REAL)
 def test_nothing_of_the_tool_is_frozen(bench: Bench, agent: str) -> None:
     """The frozen image holds what the model's commands made and nothing of tool and gateway; its size stands apart."""
     bench.play("good", commands=list(NEEDY))
@@ -146,6 +147,7 @@ def test_a_model_that_gives_up_fails(bench: Bench) -> None:
     assert bench.run("claude-sonnet").outcomes == {"C1 claude-sonnet-needy": "failure"}
 
 
+@pytest.mark.slow
 def test_the_deadline_is_kept(bench: Bench, survivors: Callable[[], list[str]]) -> None:
     """An attempt ends at its wall time limit whatever its model does; what there is is judged, and nothing survives."""
     bench.play("good", commands=["sleep 600"])
@@ -214,6 +216,7 @@ def test_an_agent_that_falls_silent_is_ended(bench: Bench) -> None:
     assert ran.properties["C1 short-needy"]["agent_ended"].startswith("inactivity limit")
 
 
+@pytest.mark.slow
 def test_a_model_that_does_not_answer_is_trouble(bench: Bench) -> None:
     """When it is the provider that falls silent, nobody who builds environments is to blame."""
     bench.play("silent")

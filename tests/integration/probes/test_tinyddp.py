@@ -186,6 +186,7 @@ def test_an_extension_that_was_cut_off_is_a_failure(judge: Judge) -> None:
     assert result.decisive.startswith(f"ImportError: {EXTENSION}: ")
 
 
+@pytest.mark.slow
 def test_a_broken_interconnect_fails_c4_alone(judge: Judge) -> None:
     """Where gloo is told to use an interface that does not exist, one process still trains."""
     results = judge(f'echo \'import os; os.environ["GLOO_SOCKET_IFNAME"] = "ib7"\' > {SITE}/broken.pth', tiers=EVERY)

@@ -74,7 +74,12 @@ def test_without_a_self_report_nothing_is_run(gym: Gym) -> None:
             lambda known: replace(known, memory_gb=0.4),
             ResearchCause.OUT_OF_MEMORY,
         ),
-        ("while True: pass", lambda known: replace(known, limit_minutes=0.4), ResearchCause.TIMEOUT),
+        pytest.param(
+            "while True: pass",
+            lambda known: replace(known, limit_minutes=0.4),
+            ResearchCause.TIMEOUT,
+            marks=pytest.mark.slow,
+        ),
         ("import os\nos._exit(3)", lambda known: known, ResearchCause.CRASH),
     ],
     ids=["memory", "time", "crash"],

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.agents.research.corpus import TASKS, Scripted, scripted
+from tests.choosing import mostly_slow
 from tests.unit.research.own_tasks import SUITE, Bench, Report, bench, checks, described
 
 
@@ -57,7 +58,7 @@ def test_there_are_enough_cheaters() -> None:
     assert {agent.name for agent in _CHEATERS} >= _QUICK | _APART
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", mostly_slow(TASKS, but={"digits-continual"}))
 def test_the_oracle_passes(benches: dict[str, Bench], task: str) -> None:
     """The withheld method is better than the best baseline on the same hidden data, and nothing is found."""
     report = _came_of(benches[task], _AGENTS[task, "oracle"])
@@ -69,7 +70,7 @@ def test_the_oracle_passes(benches: dict[str, Bench], task: str) -> None:
     assert set(report["scores"][report["primary"]]["seeds"]) == {"0", "1"}
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", mostly_slow(TASKS, but={"morpheme-tokens"}))
 def test_the_baseline_completes_and_does_not_pass(benches: dict[str, Bench], task: str) -> None:
     """It is measured beside itself on the same data, so that it cannot be better by luck."""
     report = _came_of(benches[task], _AGENTS[task, "baseline"])

@@ -122,7 +122,9 @@ def test_a_view_shows_a_session_while_it_goes_on(tmp_path: Path) -> None:
     assert Counter(workplace.outcomes().values()) == {"passed": 14, "failure": 1, "error": 2, "skipped": 1}
 
 
-@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["alone", "with workers"])
+@pytest.mark.parametrize(
+    "workers", [pytest.param([], id="alone", marks=pytest.mark.slow), pytest.param(["-n", "2"], id="with workers")]
+)
 def test_a_session_that_is_killed_is_told(tmp_path: Path, workers: list[str]) -> None:
     """At once; the exit code says so; and when the run goes on, only the rest is told anew."""
     workplace = Workplace(tmp_path, pause_s=1.0)
