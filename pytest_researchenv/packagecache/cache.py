@@ -109,7 +109,7 @@ class SharedCache:
             sidecar,
             start=start,
             lock=lambda: locked(sidecar.name, self._cache, self._say),
-            uv_apart=upstream.uv_apart,
+            uv_own=upstream.uv_own,
             broken=self._give_up,
         )
         sidecar.begin_use()
@@ -130,13 +130,13 @@ class _Used:
         *,
         start: Callable[[], str],
         lock: Callable[[], AbstractContextManager[None]],
-        uv_apart: bool,
+        uv_own: frozenset[str],
         broken: Callable[[Exception], object],
     ) -> None:
         self.sidecar = sidecar
         self.lock = lock
         self._start = start
-        self._uv_apart = uv_apart
+        self._uv_own = uv_own
         self._broken = broken
         self._container = ""
         self._joined: list[str] = []
@@ -192,4 +192,4 @@ class _Used:
 
     def environment(self, settings: Mapping[str, str], *, proxied: bool) -> dict[str, str]:
         """The host's settings with the cache in the place of its package index."""
-        return replaced(settings, uv_apart=self._uv_apart, proxied=proxied)
+        return replaced(settings, uv_own=self._uv_own, proxied=proxied)

@@ -21,7 +21,8 @@ _PYPI = "https://pypi.org/simple/"
 
 #: Variables that name indexes: pip's, then uv's.
 _PIP_INDEXES = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL")
-_UV_INDEXES = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL")
+_UV_MAIN = frozenset(("UV_DEFAULT_INDEX", "UV_INDEX_URL"))
+_UV_INDEXES = _UV_MAIN | {"UV_INDEX", "UV_EXTRA_INDEX_URL"}
 
 #: Certificates of authorities, pip's own first.
 _BUNDLES = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
@@ -37,7 +38,7 @@ class Upstream:
         proxies: proxy variable → value.
         authorities: certificates (PEM) of authorities that are trusted beside the usual ones.
         trusts_all: whether the host's pip trusts the main index whatever its certificate.
-        uv_apart: whether the host's uv has indexes of its own, which stay as they are.
+        uv_own: uv's variables in which the host has indexes for uv alone, which stay as they are.
     """
 
     index: str = field(repr=False)
@@ -45,7 +46,7 @@ class Upstream:
     proxies: Mapping[str, str] = field(default_factory=dict, repr=False)
     authorities: str = field(default="", repr=False)
     trusts_all: bool = False
-    uv_apart: bool = False
+    uv_own: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, host: HostConfiguration) -> Upstream:
@@ -71,7 +72,7 @@ class Upstream:
             proxies,
             _read(bundle),
             index.split("/")[2].rpartition("@")[2] in pip.get("trusted-host", "").split(),
-            bool(host.uv.keys() & set(_UV_INDEXES)),
+            _UV_INDEXES.intersection(host.uv),
         )
 
     @property
@@ -92,21 +93,21 @@ class Upstream:
         return json.dumps({"environment": environment, "authorities": self.authorities}, sort_keys=True).encode()
 
 
-def replaced(settings: Mapping[str, str], *, uv_apart: bool, proxied: bool) -> dict[str, str]:
+def replaced(settings: Mapping[str, str], *, uv_own: frozenset[str], proxied: bool) -> dict[str, str]:
     """The host's settings for containers, with the cache in the place of the indexes.
 
     Args:
         settings: variables.
-        uv_apart: whether uv's indexes stay.
+        uv_own: uv's variables that stay; what uv has of pip's indexes beside them does not.
         proxied: whether everything goes through a proxy, the cache included.
     """
     # pip's own proxy was for the index.
-    dropped = {*_PIP_INDEXES, "PIP_PROXY", *(() if uv_apart else _UV_INDEXES)}
+    dropped = {*_PIP_INDEXES, "PIP_PROXY", *(_UV_INDEXES - uv_own)}
     found = {name: value for name, value in settings.items() if name not in dropped}
     found["PIP_INDEX_URL"] = INDEX_URL
     # pip takes no index without TLS unless it is told to.
     found["PIP_TRUSTED_HOST"] = " ".join(filter(None, (settings.get("PIP_TRUSTED_HOST"), NAME)))
-    if not uv_apart:
+    if not uv_own & _UV_MAIN:
         found["UV_INDEX_URL"] = INDEX_URL
     if not proxied:
         for name in ("no_proxy", "NO_PROXY"):

@@ -84,7 +84,7 @@ def cache(sidecar: Sidecar, said: list[str], monkeypatch: pytest.MonkeyPatch) ->
 
     def prepared() -> _Used:
         fake: Any = sidecar
-        return _Used(fake, start=sidecar.start, lock=nullcontext, uv_apart=False, broken=cache._give_up)
+        return _Used(fake, start=sidecar.start, lock=nullcontext, uv_own=frozenset(), broken=cache._give_up)
 
     monkeypatch.setattr(cache, "_prepared", prepared)
     monkeypatch.setattr("pytest_researchenv.packagecache.cache._LOOK_S", 0)

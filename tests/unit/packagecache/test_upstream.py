@@ -13,6 +13,7 @@ from pytest_researchenv.gateway.protocol import GatewayRequest, Reach
 from pytest_researchenv.packagecache.protocol import HOST, INDEX_URL, NAME, with_packages
 from pytest_researchenv.packagecache.upstream import Upstream, replaced
 from pytest_researchenv.sandbox._hostconfig import HostConfiguration
+from pytest_researchenv.sandbox.hostsettings import carry
 
 
 PRIVATE = "https://user:word@index.example/simple"
@@ -81,7 +82,7 @@ def test_containers_are_told_of_the_cache_in_the_place_of_the_indexes() -> None:
         "UV_INDEX": PRIVATE,
         "PIP_PROXY": "http://p:1",
     }
-    told = replaced({**settings, "PIP_CERT": "/ca", "no_proxy": "lab"}, uv_apart=False, proxied=False)
+    told = replaced({**settings, "PIP_CERT": "/ca", "no_proxy": "lab"}, uv_own=frozenset(), proxied=False)
     assert told == {
         "PIP_INDEX_URL": INDEX_URL,
         "UV_INDEX_URL": INDEX_URL,
@@ -94,14 +95,23 @@ def test_containers_are_told_of_the_cache_in_the_place_of_the_indexes() -> None:
 
 def test_where_all_goes_through_a_proxy_the_cache_does() -> None:
     """Otherwise what an agent gets would be on no record."""
-    assert not {name for name in replaced({}, uv_apart=False, proxied=True) if "proxy" in name.lower()}
+    assert not {name for name in replaced({}, uv_own=frozenset(), proxied=True) if "proxy" in name.lower()}
 
 
 def test_indexes_of_uv_alone_stay() -> None:
     """The cache asks what pip is set to: what is set for uv alone it does not have."""
-    apart = Upstream.of(host(uv={"UV_DEFAULT_INDEX": PRIVATE})).uv_apart
-    told = replaced({"UV_DEFAULT_INDEX": PRIVATE}, uv_apart=apart, proxied=False)
+    own = Upstream.of(host(uv={"UV_DEFAULT_INDEX": PRIVATE})).uv_own
+    told = replaced({"UV_DEFAULT_INDEX": PRIVATE}, uv_own=own, proxied=False)
     assert (told["UV_DEFAULT_INDEX"], "UV_INDEX_URL" in told) == (PRIVATE, False)
+
+
+def test_what_uv_has_of_pips_indexes_is_replaced_beside_its_own() -> None:
+    """An index of uv's own keeps none of pip's, with its password, in a container."""
+    pip = {"index-url": PRIVATE, "extra-index-url": PRIVATE}
+    both = host(pip=pip, uv={"UV_INDEX": "https://own.example/simple"})
+    told = replaced(carry(both, ()).environment, uv_own=Upstream.of(both).uv_own, proxied=False)
+    assert (told["UV_INDEX"], told["UV_INDEX_URL"]) == ("https://own.example/simple", INDEX_URL)
+    assert "word" not in str(told)
 
 
 class _There:
