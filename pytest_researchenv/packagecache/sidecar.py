@@ -11,7 +11,7 @@ from docker.errors import APIError, NotFound
 from docker.types import LogConfig
 from docker.types import Mount as EngineMount
 
-from pytest_researchenv.errors import InfrastructureError
+from pytest_researchenv.errors import InfrastructureError, SandboxError
 from pytest_researchenv.packagecache.protocol import NAME, PORT
 from pytest_researchenv.packagecache.volume import SCRIPT, TARGET
 from pytest_researchenv.sandbox._config import container_options
@@ -110,10 +110,16 @@ class Sidecar:
             self._remove()
             self._network()
             self.client.volumes.create(self.files, labels=self.owner.labels(CACHE_FILES, cache=self.key))
-            container = self._create(image, tool)
-            with Feed(self.client.api, container, document):
-                self.client.api.start(container)
-                self._await(container)
+            try:
+                container = self._create(image, tool)
+                with Feed(self.client.api, container, document):
+                    self.client.api.start(container)
+                    self._await(container)
+            except BaseException:
+                # What runs, whether it answers or not, others take for the cache. What broke first is what is told.
+                with contextlib.suppress(SandboxError), engine_call("remove the package cache"):
+                    self._remove()
+                raise
         return container
 
     def join(self, network: str) -> None:
