@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from pytest_researchenv.engine import Engine
+from pytest_researchenv.errors import InfrastructureError
 from pytest_researchenv.gateway.protocol import Gateway, GatewayRequest, Reach
 from pytest_researchenv.gateway.trust import trusting
 from pytest_researchenv.packagecache.protocol import Packages, with_packages
@@ -85,7 +86,20 @@ def open_ways(
             networks = (gateway.network,)
         if packages and reach is Reach.OPEN:
             # Where there is an allowlist, the gateway asks it, and writes down what for.
-            if gateway is None:
-                networks = (stack.enter_context(engine.sandbox.private_network(outward=False, labels=labels)),)
-            stack.enter_context(packages.joined(networks[0]))
+            try:
+                networks = (stack.enter_context(_reached(engine, packages, networks, labels=labels)),)
+            except InfrastructureError as error:
+                packages = None
+                say(f"the package cache is not used here, but this host's own index settings: {error}")
         yield Ways(gateway, packages, networks, engine.environment, reach is Reach.ALLOWLIST)
+
+
+@contextmanager
+def _reached(
+    engine: Engine, packages: Packages, networks: tuple[str, ...], *, labels: Mapping[str, str]
+) -> Iterator[str]:
+    """Have the cache in the container's private network, or in one that is made for it; yields the network's name."""
+    with ExitStack() as stack:
+        private = networks or (stack.enter_context(engine.sandbox.private_network(outward=False, labels=labels)),)
+        stack.enter_context(packages.joined(private[0]))
+        yield private[0]

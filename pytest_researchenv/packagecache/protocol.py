@@ -31,7 +31,11 @@ class Packages(Protocol):
         """Name of the private network in which gateways reach it; no agent is in there."""
 
     def joined(self, network: str) -> AbstractContextManager[None]:
-        """Let it answer in another private network, by its `NAME`, until the end of the block."""
+        """Let it answer in another private network, by its `NAME`, until the end of the block.
+
+        Raises:
+            InfrastructureError: it cannot; the host's settings have to serve.
+        """
 
     def look(self) -> None:
         """Start it again where it has ended; called about once a second while an agent is at work."""

@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from pytest_researchenv.engine import Engine
+from pytest_researchenv.errors import SandboxError
 from pytest_researchenv.gateway.protocol import Gateway, GatewayRequest, Reach
 from pytest_researchenv.packagecache.protocol import HOST
 from pytest_researchenv.sandbox.protocol import Mount
@@ -22,6 +23,7 @@ class FakeCache:
     """A cache and its use in one."""
 
     there: bool = True
+    reachable: bool = True
     network: str = "cache"
     notes: tuple[str, ...] = ()
     used: int = 0
@@ -34,7 +36,9 @@ class FakeCache:
 
     @contextmanager
     def joined(self, network: str) -> Iterator[None]:
-        """Be in a network."""
+        """Be in a network, or not."""
+        if not self.reachable:
+            raise SandboxError("cannot let the package cache answer in a private network: no such container")
         self.joined_now.append(network)
         yield
         self.joined_now.remove(network)
@@ -116,3 +120,16 @@ def test_one_that_cannot_be_had_changes_nothing(reach: Reach) -> None:
         container: Any = None
         assert ways.environment(container, folder="/x") == {"PIP_INDEX_URL": "host's", "https_proxy": "x"}
     assert desk.requests == [request]
+
+
+@pytest.mark.parametrize("gateway", [False, True])
+def test_one_that_cannot_be_reached_is_not_used(*, gateway: bool) -> None:
+    """What only spares time ends no attempt: people are told, and the container gets the host's own settings."""
+    desk = Desk(FakeCache(reachable=False))
+    said: list[str] = []
+    request = GatewayRequest(reach=Reach.OPEN) if gateway else None
+    with open_ways(desk.engine, request, Reach.OPEN, labels={"a": "b"}, say=said.append) as ways:
+        assert (ways.packages, ways.networks) == (None, ("gateway's",) if gateway else ())
+        container: Any = None
+        assert ways.environment(container, folder="/x")["PIP_INDEX_URL"] == "host's"
+    assert "no such container" in said[-1]
