@@ -88,8 +88,7 @@ class SharedCache:
         if self._used is None:
             return
         try:
-            with self._used.lock():
-                self._used.sidecar.end_use()
+            self._used.close()
         except InfrastructureError:
             # Whoever reaps next takes it: the mark is of a process that is dead by then.
             _log.warning("the package cache could not be let go of", exc_info=True)
@@ -133,8 +132,8 @@ class _Used:
         uv_own: frozenset[str],
         broken: Callable[[Exception], object],
     ) -> None:
-        self.sidecar = sidecar
-        self.lock = lock
+        self._sidecar = sidecar
+        self._lock = lock
         self._start = start
         self._uv_own = uv_own
         self._broken = broken
@@ -142,17 +141,18 @@ class _Used:
         self._joined: list[str] = []
         self._looked = 0.0
         self._busy = Lock()
+        self._closed = False
 
     @property
     def network(self) -> str:
         """Name of the private network in which gateways reach it."""
-        return self.sidecar.name
+        return self._sidecar.name
 
     @contextmanager
     def joined(self, network: str) -> Iterator[None]:
         """Let it answer in another private network, until the end of the block."""
         with self._busy:
-            self.sidecar.join(network)
+            self._sidecar.join(network)
             self._joined.append(network)
         try:
             yield
@@ -161,9 +161,19 @@ class _Used:
             with self._busy:
                 self._joined.remove(network)
 
+    def close(self) -> None:
+        """Use it no longer; a look that goes on starts nothing any more.
+
+        Raises:
+            InfrastructureError: it cannot be let go of.
+        """
+        self._closed = True
+        with self._lock():
+            self._sidecar.end_use()
+
     def look(self) -> None:
         """Start it again where it has ended. Trouble with it ends no agent's work, and delays no deadline."""
-        if time.monotonic() - self._looked < _LOOK_S or self._busy.locked():
+        if self._closed or time.monotonic() - self._looked < _LOOK_S or self._busy.locked():
             return
         self._looked = time.monotonic()
         Thread(target=self._restart, name="package cache", daemon=True).start()
@@ -172,7 +182,8 @@ class _Used:
         try:
             self.keep_running()
         except InfrastructureError as error:
-            self._broken(error)
+            if not self._closed:
+                self._broken(error)
 
     def keep_running(self) -> None:
         """Start it where it does not run, and have it in every private network that was asked for.
@@ -181,13 +192,16 @@ class _Used:
             InfrastructureError: it cannot be started.
         """
         with self._busy:
-            if self._container and self.sidecar.running() == self._container:
+            if self._closed or (self._container and self._sidecar.running() == self._container):
                 return
             # Another process may start it just now.
-            with self.lock():
-                found = self.sidecar.running() or self._start()
+            with self._lock():
+                # Whoever starts it once it was let go of leaves it behind.
+                if self._closed:
+                    return
+                found = self._sidecar.running() or self._start()
             for network in self._joined:
-                self.sidecar.join(network)
+                self._sidecar.join(network)
             self._container = found
 
     def environment(self, settings: Mapping[str, str], *, proxied: bool) -> dict[str, str]:

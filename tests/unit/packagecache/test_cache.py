@@ -31,9 +31,12 @@ class Sidecar:
         self.joined: list[str] = []
         self.ended = False
         self.held: threading.Event | None = None
+        self.unseen: threading.Event | None = None
 
     def running(self) -> str:
-        """Id of the container."""
+        """Id of the container, once it may be seen."""
+        if self.unseen:
+            assert self.unseen.wait(60)
         return self.container
 
     def start(self) -> str:
@@ -175,6 +178,25 @@ def test_a_session_that_never_used_it_lets_go_of_nothing(cache: SharedCache, sid
     cache.use()
     cache.close()
     assert sidecar.ended
+
+
+def test_a_look_that_goes_on_starts_nothing_once_it_is_let_go_of(
+    cache: SharedCache, sidecar: Sidecar, said: list[str]
+) -> None:
+    """Nobody would remove it any more; and nobody is told of a cache that is used no longer."""
+    packages = cache.use()
+    assert packages
+    sidecar.container, sidecar.unseen = "", threading.Event()
+
+    packages.look()
+    cache.close()
+    sidecar.unseen.set()
+    for thread in threading.enumerate():
+        if thread.name == "package cache":
+            thread.join(60)
+    packages.look()
+
+    assert (sidecar.starts, sidecar.ended, said) == (1, True, [])
 
 
 @pytest.mark.parametrize(
