@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.packagecache.protocol import INDEX_URL, NAME
@@ -37,7 +38,7 @@ class Upstream:
         extra: URLs of further ones.
         proxies: proxy variable → value.
         authorities: certificates (PEM) of authorities that are trusted beside the usual ones.
-        trusts_all: whether the host's pip trusts the main index whatever its certificate.
+        trusted: hosts that pip trusts whatever their certificate; each with a port, or None for every port.
         uv_own: uv's variables in which the host has indexes for uv alone, which stay as they are.
     """
 
@@ -45,7 +46,7 @@ class Upstream:
     extra: tuple[str, ...] = field(default=(), repr=False)
     proxies: Mapping[str, str] = field(default_factory=dict, repr=False)
     authorities: str = field(default="", repr=False)
-    trusts_all: bool = False
+    trusted: tuple[tuple[str, int | None], ...] = ()
     uv_own: frozenset[str] = frozenset()
 
     @classmethod
@@ -71,7 +72,7 @@ class Upstream:
             tuple(_folder(url) for url in further if url.startswith(("http://", "https://")) and _far(url)),
             proxies,
             _read(bundle),
-            index.split("/")[2].rpartition("@")[2] in pip.get("trusted-host", "").split(),
+            tuple(filter(None, map(_host, pip.get("trusted-host", "").split()))),
             _UV_INDEXES.intersection(host.uv),
         )
 
@@ -87,10 +88,10 @@ class Upstream:
             **self.proxies,
             "PROXPI_INDEX_URL": self.index,
             "PROXPI_EXTRA_INDEX_URLS": ",".join(self.extra),
-            "PROXPI_DISABLE_INDEX_SSL_VERIFICATION": "1" if self.trusts_all else "",
             "PROXPI_CACHE_SIZE": str(limit_bytes),
         }
-        return json.dumps({"environment": environment, "authorities": self.authorities}, sort_keys=True).encode()
+        document = {"environment": environment, "authorities": self.authorities, "trusted": self.trusted}
+        return json.dumps(document, sort_keys=True).encode()
 
 
 def replaced(settings: Mapping[str, str], *, uv_own: frozenset[str], proxied: bool) -> dict[str, str]:
@@ -118,6 +119,17 @@ def replaced(settings: Mapping[str, str], *, uv_own: frozenset[str], proxied: bo
 def _folder(url: str) -> str:
     """An index's URL as proxpi wants it: it takes what is behind the last slash for a file."""
     return url if url.endswith("/") else f"{url}/"
+
+
+def _host(entry: str) -> tuple[str, int | None] | None:
+    """A host as pip's `trusted-host` has it, with its port; None where it is none."""
+    bare = entry.count(":") > 1 and "[" not in entry
+    try:
+        parts = urlsplit(f"//[{entry}]" if bare else f"//{entry}")
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return None
+    return (host, port) if host else None
 
 
 def _far(url: str) -> bool:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 
 PORT, CACHE = 8765, "/researchenv/files"
@@ -87,6 +88,23 @@ class Reader:
         return chunks
 
 
+def believing(trusted: list[tuple[str, int | None]]) -> Any:  # noqa: ANN401 - a class that is there only there
+    """Return what makes a session (of `requests`) take every certificate of some hosts, as pip does.
+
+    The session's own switch would be for all hosts, and `REQUESTS_CA_BUNDLE` has the last word over it.
+    """
+    from requests.adapters import HTTPAdapter  # noqa: PLC0415 - installed there only
+
+    class Believing(HTTPAdapter):
+        def send(self, request: Any, **options: Any) -> Any:  # type: ignore[override] # noqa: ANN401 - as it is called
+            parts = urlsplit(request.url)
+            if any(host == parts.hostname and port in (None, parts.port or 443) for host, port in trusted):
+                options["verify"] = False
+            return super().send(request, **options)
+
+    return Believing()
+
+
 def _answer(start_response: Callable[..., Any], status: str, text: str) -> Iterable[bytes]:
     body = f"{text}\n".encode()
     start_response(status, [("Content-Type", "text/plain"), ("Content-Length", str(len(body)))])
@@ -115,7 +133,8 @@ def _prepare(settings: dict[str, Any]) -> None:
 
 def main() -> None:
     """Serve until the container is stopped."""
-    _prepare(json.load(sys.stdin))
+    settings = json.load(sys.stdin)
+    _prepare(settings)
     from gunicorn.app.base import BaseApplication  # type: ignore # noqa: PGH003, PLC0415 - installed there only
 
     class Server(BaseApplication):  # type: ignore[misc,unused-ignore]
@@ -136,10 +155,12 @@ def main() -> None:
         def load(self) -> Reader:
             # proxpi reads its settings when it is imported.
             import requests  # noqa: PLC0415 - see above
-            from proxpi.server import app  # type: ignore # noqa: PGH003, PLC0415 - see above
+            from proxpi.server import app, cache  # type: ignore # noqa: PGH003, PLC0415 - see above
 
             session = requests.Session()
-            session.verify = not os.environ["PROXPI_DISABLE_INDEX_SSL_VERIFICATION"]
+            # proxpi has one session for all its indexes and files.
+            for each in (session, cache.root_cache.session):
+                each.mount("https://", believing(settings["trusted"]))
             return Reader(app, session.request)
 
     Server().run()

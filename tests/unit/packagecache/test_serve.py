@@ -7,8 +7,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import requests
+from requests.adapters import HTTPAdapter
 
-from pytest_researchenv.packagecache.inside.serve import Reader
+from pytest_researchenv.packagecache.inside.serve import Reader, believing
 
 
 class Proxpi:
@@ -114,3 +116,37 @@ def test_an_index_that_does_not_answer_is_said_to_be_that() -> None:
     status, _, body = ask(Proxpi("https://user:word@gone.example/demo.whl"), "/index/demo/demo.whl")
     assert status.startswith("502")
     assert b"word" not in body
+
+
+@pytest.mark.parametrize(
+    ("url", "checked"),
+    [
+        ("https://user:word@index.example/simple/", False),
+        ("https://INDEX.example:8443/simple/", False),
+        ("https://two.example:8443/simple/", False),
+        ("https://two.example/simple/", True),
+        ("https://files.example/demo.whl", True),
+        ("https://evil.example/index.example/", True),
+        ("https://evil-index.example/", True),
+    ],
+)
+def test_certificates_are_checked_but_those_of_trusted_hosts(
+    url: str, *, checked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As pip's `trusted-host` has it: for these hosts and ports alone, though the environment names authorities."""
+    seen: list[object] = []
+
+    def send(_: object, request: object, **options: object) -> object:
+        del request
+        seen.append(options["verify"])
+        response = requests.Response()
+        response.status_code = 200
+        return response
+
+    monkeypatch.setattr(HTTPAdapter, "send", send)
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/authorities.pem")
+    with requests.Session() as session:
+        session.mount("https://", believing([("index.example", None), ("two.example", 8443)]))
+        session.get(url)
+
+    assert seen == ["/authorities.pem" if checked else False]

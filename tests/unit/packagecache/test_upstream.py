@@ -50,6 +50,13 @@ def test_an_index_that_no_container_reaches_has_no_cache(pip: Mapping[str, str])
         Upstream.of(host(pip=pip))
 
 
+def test_hosts_that_pip_trusts_are_told_whatever_their_spelling() -> None:
+    """Letters' case says nothing, no port means every port, and what is no host is left out."""
+    found = Upstream.of(host(pip={"trusted-host": "Index.Example two.example:8443 ::1 [::2]:1 three:x"}))
+    assert found.trusted == (("index.example", None), ("two.example", 8443), ("::1", None), ("::2", 1))
+    assert json.loads(found.document(0))["trusted"][:2] == [["index.example", None], ["two.example", 8443]]
+
+
 def test_its_secrets_stand_in_no_message() -> None:
     """Neither what it prints as nor a refusal holds a password."""
     assert "word" not in repr(Upstream.of(host(pip={"index-url": PRIVATE})))
