@@ -76,11 +76,14 @@ class Upstream:
             _UV_INDEXES.intersection(host.uv),
         )
 
-    @property
-    def key(self) -> str:
-        """What tells caches with other settings, or of another user, apart."""
+    def key(self, host: str) -> str:
+        """What tells caches with other settings, or of another user, apart.
+
+        Args:
+            host: `Owner.host`; on another one the same number is another user.
+        """
         # Other users may not read what a private index gave to this one.
-        return hashlib.sha256(f"{os.getuid()}\n".encode() + self.document(0)).hexdigest()[:16]
+        return hashlib.sha256(f"{host}\n{os.getuid()}\n".encode() + self.document(0)).hexdigest()[:16]
 
     def document(self, limit_bytes: int) -> bytes:
         """What `inside/serve.py` reads."""

@@ -77,8 +77,14 @@ def test_pips_own_certificates_are_taken(tmp_path: Path) -> None:
 def test_a_cache_is_shared_by_those_with_the_same_settings_alone() -> None:
     """Other credentials, another cache: what a private index gave to one is nobody else's."""
     one, other = host(pip={"index-url": PRIVATE}), host(pip={"index-url": PRIVATE.replace("word", "other")})
-    assert Upstream.of(one).key == Upstream.of(one).key
-    assert Upstream.of(one).key != Upstream.of(other).key
+    assert Upstream.of(one).key("here") == Upstream.of(one).key("here")
+    assert Upstream.of(one).key("here") != Upstream.of(other).key("here")
+
+
+def test_hosts_that_share_an_engine_share_no_cache() -> None:
+    """A user's number says nothing on another host, and the lock of a cache is a file of one host."""
+    found = Upstream.of(host(pip={"index-url": PRIVATE}))
+    assert found.key("here") != found.key("there")
 
 
 def test_containers_are_told_of_the_cache_in_the_place_of_the_indexes() -> None:
