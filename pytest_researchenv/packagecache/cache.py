@@ -98,7 +98,7 @@ class SharedCache:
         # Not the image that agents start from, which may have no Python.
         image = ensure_base_image(self._client, owner=self._owner, wanted="", say=self._say, cache=self._cache).image
         tool = ensure_proxpi(self._client, owner=self._owner, image=image, say=self._say, cache=self._cache)
-        sidecar = Sidecar(self._client, self._owner, upstream.key(self._owner.host))
+        sidecar = Sidecar.of(self._client, self._owner, upstream)
 
         def start() -> str:
             self._say("starting the package cache")
@@ -107,7 +107,7 @@ class SharedCache:
         used = _Used(
             sidecar,
             start=start,
-            lock=lambda: locked(sidecar.name, self._cache, self._say),
+            lock=lambda: locked(sidecar.index_name, self._cache, self._say),
             uv_own=upstream.uv_own,
             broken=self._give_up,
         )

@@ -13,13 +13,14 @@ from docker.types import Mount as EngineMount
 
 from pytest_researchenv.errors import InfrastructureError, SandboxError
 from pytest_researchenv.packagecache.protocol import NAME, PORT
+from pytest_researchenv.packagecache.upstream import Upstream
 from pytest_researchenv.packagecache.volume import SCRIPT, TARGET
 from pytest_researchenv.sandbox._config import container_options
 from pytest_researchenv.sandbox._network import join_the_rest, network_options
 from pytest_researchenv.sandbox._seccomp import filter_options
 from pytest_researchenv.sandbox._stdin import Feed
 from pytest_researchenv.sandbox._stream import engine_call
-from pytest_researchenv.sandbox.labels import Owner
+from pytest_researchenv.sandbox.labels import KIND, PREFIX, Owner
 from pytest_researchenv.sandbox.protocol import ContainerSpec, Join, Limits, Mount, Network
 from pytest_researchenv.sandbox.reaper import CACHE_FILES, CACHE_PART, CACHE_USER, users_of_caches
 
@@ -48,22 +49,34 @@ _HEALTH = f"import urllib.request as r; r.build_opener(r.ProxyHandler({{}})).ope
 
 @dataclass(frozen=True, slots=True)
 class Sidecar:
-    """The container with what belongs to it, on an engine. Whoever changes it holds the lock of its name.
+    """The container with what belongs to it, on an engine. Whoever changes it holds the lock of its indexes' name.
 
     Attributes:
         client: the engine.
         owner: on whose behalf it is started.
         key: what tells it from caches with other settings.
+        index: what it has in common with those for the same indexes, be it with other credentials.
     """
 
     client: DockerClient
     owner: Owner
     key: str
+    index: str
+
+    @classmethod
+    def of(cls, client: DockerClient, owner: Owner, upstream: Upstream) -> Sidecar:
+        """The one with these indexes behind it."""
+        return cls(client, owner, upstream.key(owner.host), upstream.index_key(owner.host))
 
     @property
     def name(self) -> str:
         """Of the container and of the network in which gateways reach it."""
         return f"researchenv-packages-{self.key}"
+
+    @property
+    def index_name(self) -> str:
+        """Of all caches for the same indexes."""
+        return f"researchenv-packages-{self.index}"
 
     @property
     def files(self) -> str:
@@ -108,8 +121,10 @@ class Sidecar:
         """
         with engine_call("start the package cache"):
             self._remove()
+            self._forget_others()
             self._network()
-            self.client.volumes.create(self.files, labels=self.owner.labels(CACHE_FILES, cache=self.key))
+            labels = self.owner.labels(CACHE_FILES, cache=self.key, index=self.index)
+            self.client.volumes.create(self.files, labels=labels)
             try:
                 container = self._create(image, tool)
                 with Feed(self.client.api, container, document):
@@ -139,6 +154,20 @@ class Sidecar:
     def _remove(self) -> None:
         with contextlib.suppress(NotFound):
             self.client.api.remove_container(self.name, force=True, v=True)
+
+    def _forget_others(self) -> None:
+        """Remove what is kept for the same indexes with other credentials, and nobody uses.
+
+        Where a token is another one each day, each leaves packages that none of the next may read.
+        """
+        labels = [f"{KIND}={CACHE_FILES}", f"{PREFIX}index={self.index}"]
+        found = self.client.api.volumes(filters={"label": labels})["Volumes"] or []
+        used = {self.key, *users_of_caches(self.client, owner=self.owner)}
+        for item in found:
+            if item["Labels"].get(f"{PREFIX}cache") not in used:
+                # Where a dead session's container has it still, it goes another time.
+                with contextlib.suppress(APIError):
+                    self.client.api.remove_volume(item["Name"])
 
     def _network(self) -> None:
         try:

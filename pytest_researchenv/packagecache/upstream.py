@@ -83,7 +83,11 @@ class Upstream:
             host: `Owner.host`; on another one the same number is another user.
         """
         # Other users may not read what a private index gave to this one.
-        return hashlib.sha256(f"{host}\n{os.getuid()}\n".encode() + self.document(0)).hexdigest()[:16]
+        return _digest(host, self.document(0))
+
+    def index_key(self, host: str) -> str:
+        """What the caches of a user have in common that are for the same indexes, be it with other credentials."""
+        return _digest(host, json.dumps([redact(url) for url in (self.index, *self.extra)]).encode())
 
     def document(self, limit_bytes: int) -> bytes:
         """What `inside/serve.py` reads."""
@@ -117,6 +121,10 @@ def replaced(settings: Mapping[str, str], *, uv_own: frozenset[str], proxied: bo
         for name in ("no_proxy", "NO_PROXY"):
             found[name] = ",".join(filter(None, (settings.get(name), NAME)))
     return found
+
+
+def _digest(host: str, content: bytes) -> str:
+    return hashlib.sha256(f"{host}\n{os.getuid()}\n".encode() + content).hexdigest()[:16]
 
 
 def _folder(url: str) -> str:

@@ -152,7 +152,7 @@ def desk(
         gateway=Gateways(docker_client, docker_sandbox, owner, HostSettings(None, {}, ()), _log.info),
         packages=cache,
     )
-    sidecar = Sidecar(docker_client, ours, Upstream.of(HostConfiguration.read(environ)).key(ours.host))
+    sidecar = Sidecar.of(docker_client, ours, Upstream.of(HostConfiguration.read(environ)))
     try:
         yield Desk(index, cache, engine, sidecar)
     finally:

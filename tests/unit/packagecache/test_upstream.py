@@ -81,6 +81,17 @@ def test_a_cache_is_shared_by_those_with_the_same_settings_alone() -> None:
     assert Upstream.of(one).key("here") != Upstream.of(other).key("here")
 
 
+def test_caches_for_the_same_indexes_are_known_without_their_secrets() -> None:
+    """Other credentials, the same indexes; another index, user or path, or one index more, other ones."""
+    told = Upstream.of(host(pip={"index-url": PRIVATE})).index_key("here")
+    same = Upstream.of(host(pip={"index-url": PRIVATE.replace("word", "other")}, proxies={"https_proxy": "http://p:1"}))
+    assert same.index_key("here") == told
+    further = {"extra-index-url": "https://two.example/"}
+    for pip in ({"index-url": PRIVATE + "/b"}, {"index-url": PRIVATE, **further}):
+        assert Upstream.of(host(pip=pip)).index_key("here") != told
+    assert same.index_key("there") != told
+
+
 def test_hosts_that_share_an_engine_share_no_cache() -> None:
     """A user's number says nothing on another host, and the lock of a cache is a file of one host."""
     found = Upstream.of(host(pip={"index-url": PRIVATE}))
