@@ -24,6 +24,7 @@ __all__ = [
     "configured_index",
     "same_version",
     "session_for",
+    "switched_on",
     "without_secrets",
 ]
 
@@ -33,6 +34,9 @@ TIMEOUT_S = (10.0, 60.0)
 #: pypi_simple's own constant; with it comes a parser of HTML, which takes 0.1 s to load.
 _PYPI = "https://pypi.org/simple/"
 _CONFIG_TIMEOUT_S = 30.0
+
+#: What pip takes for a yes.
+_ON = frozenset(("1", "on", "t", "true", "y", "yes"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,11 @@ def session_for(index: PackageIndex) -> requests.Session:
     return session
 
 
+def switched_on(value: str) -> bool:
+    """Whether a switch of pip is on, by what its configuration says of it."""
+    return value.lower() in _ON
+
+
 def without_secrets(text: str) -> str:
     """Remove user names and passwords from the URLs in a text."""
     return re.sub(r"(?<=://)[^/@\s]*@", "", text)
@@ -90,7 +99,7 @@ def without_secrets(text: str) -> str:
 
 def _index(configuration: Mapping[str, str]) -> PackageIndex:
     urls = [configuration.get("index-url") or _PYPI, *configuration.get("extra-index-url", "").split()]
-    if configuration.get("no-index", "").lower() in {"1", "true", "yes", "on"}:
+    if switched_on(configuration.get("no-index", "")):
         urls = []
     links = configuration.get("find-links", "").split()
     return PackageIndex(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from pytest_researchenv._packageindex import switched_on
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.packagecache.protocol import INDEX_URL, NAME
 from pytest_researchenv.sandbox._hostconfig import HostConfiguration
@@ -57,7 +58,7 @@ class Upstream:
             ConfigurationError: no container can ask it.
         """
         pip = host.pip
-        if pip.get("no-index"):
+        if switched_on(pip.get("no-index", "")):
             raise ConfigurationError("pip is set to ask no index (no-index)")
         index = pip.get("index-url", _PYPI)
         if not index.startswith(("http://", "https://")) or loopback(index):

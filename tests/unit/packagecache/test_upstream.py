@@ -42,7 +42,12 @@ def test_pypi_is_behind_it_where_the_host_says_nothing() -> None:
 
 @pytest.mark.parametrize(
     "pip",
-    [{"index-url": "http://localhost:3141/simple"}, {"index-url": "file:///simple"}, {"no-index": "true"}],
+    [
+        {"index-url": "http://localhost:3141/simple"},
+        {"index-url": "file:///simple"},
+        {"no-index": "true"},
+        {"no-index": "Y"},
+    ],
 )
 def test_an_index_that_no_container_reaches_has_no_cache(pip: Mapping[str, str]) -> None:
     """The reason names the index."""
@@ -55,6 +60,12 @@ def test_hosts_that_pip_trusts_are_told_whatever_their_spelling() -> None:
     found = Upstream.of(host(pip={"trusted-host": "Index.Example two.example:8443 ::1 [::2]:1 three:x"}))
     assert found.trusted == (("index.example", None), ("two.example", 8443), ("::1", None), ("::2", 1))
     assert json.loads(found.document(0))["trusted"][:2] == [["index.example", None], ["two.example", 8443]]
+
+
+@pytest.mark.parametrize("said", ["false", "No", "0", "off"])
+def test_a_switch_that_is_off_is_off(said: str) -> None:
+    """A host whose pip says `no-index = false` has an index."""
+    assert Upstream.of(host(pip={"no-index": said, "index-url": PRIVATE})).index == f"{PRIVATE}/"
 
 
 def test_its_secrets_stand_in_no_message() -> None:
@@ -82,7 +93,7 @@ def test_a_cache_is_shared_by_those_with_the_same_settings_alone() -> None:
 
 
 def test_caches_for_the_same_indexes_are_known_without_their_secrets() -> None:
-    """Other credentials, the same indexes; another index, user or path, or one index more, other ones."""
+    """Other credentials or proxies, the same indexes; another path, one index more or another host, other ones."""
     told = Upstream.of(host(pip={"index-url": PRIVATE})).index_key("here")
     same = Upstream.of(host(pip={"index-url": PRIVATE.replace("word", "other")}, proxies={"https_proxy": "http://p:1"}))
     assert same.index_key("here") == told
