@@ -262,7 +262,9 @@ def cached_bytes(client: DockerClient, *, owner: Owner) -> int:
     if not names:
         return 0
     # The engine measures everything that it stores for this, so it is not asked where there is no cache.
-    return sum(max(0, one["UsageData"]["Size"]) for one in client.df()["Volumes"] or [] if one["Name"] in names)
+    # Null where it did not measure one, negative where it cannot.
+    used = (one.get("UsageData") or {} for one in client.df()["Volumes"] or [] if one["Name"] in names)
+    return sum(max(0, one.get("Size", 0)) for one in used)
 
 
 def _reap_images(client: DockerClient, reaped: Reaped, owner: Owner, *, everything: bool) -> None:
