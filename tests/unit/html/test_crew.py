@@ -79,6 +79,26 @@ def test_what_parts_return_is_there_in_their_order(tmp_path: Path) -> None:
     assert ran.stdout == "[]\n[0, 50, 100, 150]\n"
 
 
+def test_parts_of_a_process_that_was_killed_are_done_here(tmp_path: Path) -> None:
+    """Where the system has too little memory for all at once it may have enough for one."""
+    killed = "with meanwhile([*work, lambda me=os.getpid(): os.getpid() == me or os.kill(os.getpid(), 9)]): pass"
+    ran = _alone(tmp_path, f"{killed}\nprint(os.getpid())")
+
+    assert ran.returncode == 0, ran.stderr
+    assert _signatures(tmp_path) == dict.fromkeys(range(_MANY), int(ran.stdout))
+
+
+@pytest.mark.parametrize("change", ["os.sched_getaffinity = lambda _: range(10_000)", "del os.sched_getaffinity"])
+def test_no_more_processes_are_forked_than_have_work(tmp_path: Path, change: str) -> None:
+    """However many processors there are, and where the system does not say which a process may use."""
+    counted = "with meanwhile(work): print(len(multiprocessing.active_children()))"
+    ran = _alone(tmp_path, f"import multiprocessing\n{change}\n{counted}")
+
+    assert ran.returncode == 0, ran.stderr
+    assert 1 <= int(ran.stdout) <= _MANY // 16
+    assert sorted(_signatures(tmp_path)) == list(range(_MANY))
+
+
 def test_few_parts_are_done_here(tmp_path: Path) -> None:
     """Processes would cost more than they save."""
     with meanwhile([partial(_sign, tmp_path, number) for number in range(3)]):
