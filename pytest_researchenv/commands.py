@@ -256,7 +256,11 @@ COMMANDS: Mapping[str, Command] = {
         (
             Example("researchenv reap", "containers, networks and volumes that nothing can be using", engine=True),
             Example("researchenv reap --packages", "also the packages that caches keep and nobody uses", engine=True),
-            Example("researchenv reap --all", "also frozen images, base images and tool volumes", engine=True),
+            Example(
+                "researchenv reap --all",
+                "also frozen images, base images, tool volumes and unused package caches",
+                engine=True,
+            ),
         ),
     ),
     "stop": Command(

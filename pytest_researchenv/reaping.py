@@ -27,7 +27,9 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     """Declare the command."""
     clean = commands.add_parser("reap")
     clean.add_argument(
-        "--all", action="store_true", help="also frozen images, base images and tool volumes of this host"
+        "--all",
+        action="store_true",
+        help="also frozen images, base images, tool volumes and unused package caches of this host",
     )
     clean.add_argument(
         "--packages", action="store_true", help="also what package caches of this host hold that nobody uses"

@@ -105,7 +105,8 @@ def reap(client: DockerClient, *, everything: bool, owner: Owner, packages: bool
 
     Args:
         client: the engine.
-        everything: also frozen images, base images and tool volumes of this host, but no other live process's.
+        everything: also frozen images, base images, tool volumes and what package caches hold of this host, but nothing
+            that another live process made or uses.
         owner: who asks.
         packages: also what package caches of this host hold that no live process uses.
 
