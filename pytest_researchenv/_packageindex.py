@@ -19,6 +19,7 @@ from urllib3.util import Retry
 
 
 __all__ = [
+    "PYPI",
     "TIMEOUT_S",
     "PackageIndex",
     "configured_index",
@@ -32,7 +33,7 @@ __all__ = [
 TIMEOUT_S = (10.0, 60.0)
 
 #: pypi_simple's own constant; with it comes a parser of HTML, which takes 0.1 s to load.
-_PYPI = "https://pypi.org/simple/"
+PYPI = "https://pypi.org/simple/"
 _CONFIG_TIMEOUT_S = 30.0
 
 #: What pip takes for a yes.
@@ -98,7 +99,7 @@ def without_secrets(text: str) -> str:
 
 
 def _index(configuration: Mapping[str, str]) -> PackageIndex:
-    urls = [configuration.get("index-url") or _PYPI, *configuration.get("extra-index-url", "").split()]
+    urls = [configuration.get("index-url") or PYPI, *configuration.get("extra-index-url", "").split()]
     if switched_on(configuration.get("no-index", "")):
         urls = []
     links = configuration.get("find-links", "").split()

@@ -13,15 +13,13 @@ from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
 from pytest_researchenv._packageindex import PackageIndex, configured_index, session_for, without_secrets
 from pytest_researchenv.doctor.values import Asked, Finding, State
-from pytest_researchenv.sandbox._hostconfig import HostConfiguration, apt_settings
+from pytest_researchenv.sandbox._hostconfig import UV_INDEXES, HostConfiguration, apt_settings
 from pytest_researchenv.sandbox.hostsettings import carry, redact
 
 
 __all__ = ["carried_finding", "index_findings", "proxy_findings", "registry_findings"]
 
 _INDEX = "package index"
-
-_UV_INDEXES = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_EXTRA_INDEX_URL")
 
 #: What every index of packages has, so that nothing large is asked for.
 _PROJECT = "pip"
@@ -53,7 +51,7 @@ def index_findings() -> tuple[Finding, ...]:
 def registry_findings(asked: Asked) -> tuple[Finding, ...]:
     """Ask the indexes of uv and the registry of npm, where this host is configured for some: agents install by them."""
     host = HostConfiguration.read(asked.environ)
-    indexes = " ".join(filter(None, map(host.uv.get, _UV_INDEXES))).split()
+    indexes = " ".join(filter(None, map(host.uv.get, UV_INDEXES))).split()
     # uv also has `name=URL`.
     urls = [url for url in dict.fromkeys(re.sub(r"^[\w-]+=", "", one) for one in indexes) if url.startswith("http")]
     found: list[Finding] = []

@@ -22,7 +22,7 @@ from pytest_researchenv.sandbox._stdin import Feed
 from pytest_researchenv.sandbox._stream import engine_call
 from pytest_researchenv.sandbox.labels import KIND, PREFIX, Owner
 from pytest_researchenv.sandbox.protocol import ContainerSpec, Join, Limits, Mount, Network
-from pytest_researchenv.sandbox.reaper import CACHE_FILES, CACHE_PART, CACHE_USER, users_of_caches
+from pytest_researchenv.sandbox.reaper import CACHE_FILES, CACHE_KEY, CACHE_PART, CACHE_USER, users_of_caches
 
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 
 __all__ = ["Sidecar"]
+
+#: The label that says which caches are for the same indexes.
+_INDEX = f"{PREFIX}index"
 
 _SCRATCH = "/researchenv/scratch"
 _FILES = "/researchenv/files"
@@ -86,8 +89,7 @@ class Sidecar:
     def begin_use(self) -> None:
         """Mark in the engine that this process uses it, so that no reaper takes it."""
         with engine_call("mark the package cache as used"):
-            labels = self.owner.labels(CACHE_USER, cache=self.key)
-            self.client.volumes.create(self._mark, labels=labels)
+            self.client.volumes.create(self._mark, labels=self._labels(CACHE_USER))
 
     def end_use(self) -> None:
         """Take the mark back, and remove the container where no other process uses it."""
@@ -123,8 +125,7 @@ class Sidecar:
             self._remove()
             self._forget_others()
             self._network()
-            labels = self.owner.labels(CACHE_FILES, cache=self.key, index=self.index)
-            self.client.volumes.create(self.files, labels=labels)
+            self.client.volumes.create(self.files, labels=self._labels(CACHE_FILES))
             try:
                 container = self._create(image, tool)
                 with Feed(self.client.api, container, document):
@@ -151,6 +152,9 @@ class Sidecar:
         process = self.owner.process.replace("/", "-")
         return f"{self.name}-user-{process}"
 
+    def _labels(self, kind: str) -> dict[str, str]:
+        return {**self.owner.labels(kind), CACHE_KEY: self.key, _INDEX: self.index}
+
     def _remove(self) -> None:
         with contextlib.suppress(NotFound):
             self.client.api.remove_container(self.name, force=True, v=True)
@@ -160,11 +164,10 @@ class Sidecar:
 
         Where a token is another one each day, each leaves packages that none of the next may read.
         """
-        labels = [f"{KIND}={CACHE_FILES}", f"{PREFIX}index={self.index}"]
-        found = self.client.api.volumes(filters={"label": labels})["Volumes"] or []
+        found = self.client.api.volumes(filters={"label": [f"{KIND}={CACHE_FILES}", f"{_INDEX}={self.index}"]})
         used = {self.key, *users_of_caches(self.client, owner=self.owner)}
-        for item in found:
-            if item["Labels"].get(f"{PREFIX}cache") not in used:
+        for item in found["Volumes"] or []:
+            if item["Labels"].get(CACHE_KEY) not in used:
                 # Where a dead session's container has it still, it goes another time.
                 with contextlib.suppress(APIError):
                     self.client.api.remove_volume(item["Name"])
@@ -173,7 +176,7 @@ class Sidecar:
         try:
             self.client.api.inspect_network(self.name)
         except NotFound:
-            labels = self.owner.labels(CACHE_PART, cache=self.key)
+            labels = self._labels(CACHE_PART)
             self.client.api.create_network(self.name, driver="bridge", internal=True, labels=labels)
 
     def _create(self, image: str, tool: Mount) -> str:
@@ -189,7 +192,7 @@ class Sidecar:
         )
         api = self.client.api
         configuration: dict[str, Any] = api.inspect_image(image).get("Config") or {}  # type: ignore[no-untyped-call]
-        options = container_options(spec, configuration, self.owner.labels(CACHE_PART, cache=self.key))
+        options = container_options(spec, configuration, self._labels(CACHE_PART))
         options |= network_options(api, spec)
         options["mounts"].append(EngineMount(_FILES, self.files, type="volume", no_copy=True))
         options["security_opt"] = [

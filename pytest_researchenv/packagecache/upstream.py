@@ -10,21 +10,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from pytest_researchenv._packageindex import switched_on
+from pytest_researchenv._packageindex import PYPI, switched_on
 from pytest_researchenv.errors import ConfigurationError
 from pytest_researchenv.packagecache.protocol import INDEX_URL, NAME
-from pytest_researchenv.sandbox._hostconfig import HostConfiguration
+from pytest_researchenv.sandbox._hostconfig import UV_INDEXES, UV_MAIN_INDEXES, HostConfiguration
 from pytest_researchenv.sandbox.hostsettings import loopback, redact
 
 
 __all__ = ["Upstream", "replaced"]
 
-_PYPI = "https://pypi.org/simple/"
-
-#: Variables that name indexes: pip's, then uv's.
+#: pip's variables that name indexes.
 _PIP_INDEXES = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL")
-_UV_MAIN = frozenset(("UV_DEFAULT_INDEX", "UV_INDEX_URL"))
-_UV_INDEXES = _UV_MAIN | {"UV_INDEX", "UV_EXTRA_INDEX_URL"}
 
 #: Certificates of authorities, pip's own first.
 _BUNDLES = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
@@ -60,7 +56,7 @@ class Upstream:
         pip = host.pip
         if switched_on(pip.get("no-index", "")):
             raise ConfigurationError("pip is set to ask no index (no-index)")
-        index = pip.get("index-url", _PYPI)
+        index = pip.get("index-url", PYPI)
         if not index.startswith(("http://", "https://")) or loopback(index):
             raise ConfigurationError(f"no container reaches pip's index-url {redact(index)}")
         further = pip.get("extra-index-url", "").split()
@@ -74,7 +70,7 @@ class Upstream:
             proxies,
             _read(bundle),
             tuple(filter(None, map(_host, pip.get("trusted-host", "").split()))),
-            _UV_INDEXES.intersection(host.uv),
+            frozenset(UV_INDEXES).intersection(host.uv),
         )
 
     def key(self, host: str) -> str:
@@ -111,12 +107,12 @@ def replaced(settings: Mapping[str, str], *, uv_own: frozenset[str], proxied: bo
         proxied: whether everything goes through a proxy, the cache included.
     """
     # pip's own proxy was for the index.
-    dropped = {*_PIP_INDEXES, "PIP_PROXY", *(_UV_INDEXES - uv_own)}
+    dropped = {*_PIP_INDEXES, "PIP_PROXY", *(name for name in UV_INDEXES if name not in uv_own)}
     found = {name: value for name, value in settings.items() if name not in dropped}
     found["PIP_INDEX_URL"] = INDEX_URL
     # pip takes no index without TLS unless it is told to.
     found["PIP_TRUSTED_HOST"] = " ".join(filter(None, (settings.get("PIP_TRUSTED_HOST"), NAME)))
-    if not uv_own & _UV_MAIN:
+    if uv_own.isdisjoint(UV_MAIN_INDEXES):
         found["UV_INDEX_URL"] = INDEX_URL
     if not proxied:
         for name in ("no_proxy", "NO_PROXY"):

@@ -15,7 +15,7 @@ from pathlib import Path
 import tomli
 
 
-__all__ = ["CA_VARIABLES", "HostConfiguration", "apt_settings"]
+__all__ = ["CA_VARIABLES", "UV_INDEXES", "UV_MAIN_INDEXES", "HostConfiguration", "apt_settings"]
 
 #: Options of pip that are carried, as its configuration files spell them.
 PIP_OPTIONS = (
@@ -34,12 +34,13 @@ PIP_OPTIONS = (
     "disable-pip-version-check",
 )
 
+#: uv's variables that name indexes: the main one, and with it all.
+UV_MAIN_INDEXES = ("UV_DEFAULT_INDEX", "UV_INDEX_URL")
+UV_INDEXES = (*UV_MAIN_INDEXES, "UV_INDEX", "UV_EXTRA_INDEX_URL")
+
 #: uv's variables that are carried.
 UV_VARIABLES = (
-    "UV_DEFAULT_INDEX",
-    "UV_INDEX_URL",
-    "UV_INDEX",
-    "UV_EXTRA_INDEX_URL",
+    *UV_INDEXES,
     "UV_FIND_LINKS",
     "UV_CONSTRAINT",
     "UV_INSECURE_HOST",

@@ -20,7 +20,7 @@ import docker
 from pytest_researchenv.gateway.inside.names import named
 from pytest_researchenv.integrity.canaries import OWN_NAMES
 from pytest_researchenv.sandbox._engine import ensure_volume
-from pytest_researchenv.sandbox._hostconfig import CA_VARIABLES, HostConfiguration, apt_settings
+from pytest_researchenv.sandbox._hostconfig import CA_VARIABLES, UV_MAIN_INDEXES, HostConfiguration, apt_settings
 from pytest_researchenv.sandbox.labels import Owner
 from pytest_researchenv.sandbox.protocol import Mount
 
@@ -282,7 +282,7 @@ def _uv(carried: Carried, uv: Mapping[str, str], pip: Mapping[str, str]) -> None
         "UV_HTTP_TIMEOUT": pip.get("timeout") or pip.get("default-timeout", ""),
     }
     own = dict(uv)
-    if own.keys() & {"UV_DEFAULT_INDEX", "UV_INDEX_URL"}:
+    if not own.keys().isdisjoint(UV_MAIN_INDEXES):
         same.pop("UV_INDEX_URL")
     if own.keys() & {"UV_INDEX", "UV_EXTRA_INDEX_URL"}:
         same.pop("UV_EXTRA_INDEX_URL")

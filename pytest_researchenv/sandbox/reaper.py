@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CACHE_FILES",
+    "CACHE_KEY",
     "CACHE_PART",
     "CACHE_USER",
     "IMAGE_KINDS",
@@ -41,8 +42,8 @@ IMAGE_KINDS = frozenset({"base-image", "snapshot"})
 #: each process that does, since labels cannot be changed; and the volume with its packages.
 CACHE_PART, CACHE_USER, CACHE_FILES = "package-cache", "package-cache-user", "package-cache-files"
 
-#: Which cache a part of one belongs to.
-_CACHE = f"{PREFIX}cache"
+#: The label that says which cache a part of one belongs to.
+CACHE_KEY = f"{PREFIX}cache"
 
 #: What is made to be used again by later runs.
 KEPT_KINDS = IMAGE_KINDS | {"tool-volume", CACHE_FILES}
@@ -141,7 +142,7 @@ def abandoned(
     if kind in (CACHE_PART, CACHE_FILES):
         # Whoever started the cache may be dead while others use it, and alive and use it no more.
         wanted = everything and ours if kind == CACHE_FILES else ours or expired(labels, now=now)
-        return wanted and labels.get(_CACHE) not in used
+        return wanted and labels.get(CACHE_KEY) not in used
     if kind in KEPT_KINDS:
         return everything and ours and (process == owner.process or not alive(process))
     if not ours:
@@ -175,7 +176,7 @@ def left(client: DockerClient, *, owner: Owner) -> Left:
 def users_of_caches(client: DockerClient, *, owner: Owner) -> frozenset[str]:
     """Keys of the package caches that a process uses which may be alive; `owner` asks."""
     found = client.api.volumes(filters={"label": f"{KIND}={CACHE_USER}"})["Volumes"] or []
-    return frozenset(item["Labels"].get(_CACHE, "") for item in found if not _gone(item, owner))
+    return frozenset(item["Labels"].get(CACHE_KEY, "") for item in found if not _gone(item, owner))
 
 
 def orphans(client: DockerClient, *, owner: Owner) -> list[tuple[str, Mapping[str, str]]]:

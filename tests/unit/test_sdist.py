@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
 from pytest_researchenv import _packageindex
-from pytest_researchenv._packageindex import _configured, _index
+from pytest_researchenv._packageindex import PYPI, _configured, _index
 from pytest_researchenv._sdist import unpack
 from pytest_researchenv.errors import SourceError
 from pytest_researchenv.model import PypiSource, Repository
@@ -175,6 +176,11 @@ def test_pips_configuration_is_read_with_and_without_pip(
 
     assert configuration["index-url"] == "https://env.example/simple"
     assert configuration.get("proxy") == ("http://p.example" if pip == "module" else None)
+
+
+def test_the_public_index_is_the_one_that_is_compared_with() -> None:
+    """Whoever configures none is not asked for it by `doctor`, which knows it by its library's constant."""
+    assert PYPI_SIMPLE_ENDPOINT == PYPI
 
 
 def test_pips_own_order_of_settings_holds() -> None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import requests
 from requests.adapters import HTTPAdapter
 
+from pytest_researchenv.packagecache import sidecar
+from pytest_researchenv.packagecache.inside import serve
 from pytest_researchenv.packagecache.inside.serve import Reader, believing
+from pytest_researchenv.packagecache.protocol import INDEX_URL, PORT
 
 
 class Proxpi:
@@ -150,3 +154,9 @@ def test_certificates_are_checked_but_those_of_trusted_hosts(
         session.get(url)
 
     assert seen == ["/authorities.pem" if checked else False]
+
+
+def test_what_runs_in_the_container_is_where_it_is_looked_for() -> None:
+    """It cannot import what this host knows: port, folders and the path of the index are written down twice."""
+    assert (serve.PORT, serve.CACHE, str(serve.SCRATCH)) == (PORT, sidecar._FILES, sidecar._SCRATCH)
+    assert ask(Proxpi(), f"{urlsplit(INDEX_URL).path}demo/")[0].startswith("200")
