@@ -5,24 +5,18 @@ from __future__ import annotations
 import contextlib
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from docker.errors import APIError, NotFound
-from docker.types import LogConfig
-from docker.types import Mount as EngineMount
 
 from pytest_researchenv.errors import InfrastructureError, SandboxError
 from pytest_researchenv.packagecache.protocol import NAME, PORT
 from pytest_researchenv.packagecache.upstream import Upstream
 from pytest_researchenv.packagecache.volume import SCRIPT, TARGET
-from pytest_researchenv.sandbox._config import container_options
-from pytest_researchenv.sandbox._network import join_the_rest, network_options
-from pytest_researchenv.sandbox._seccomp import filter_options
-from pytest_researchenv.sandbox._stdin import Feed
-from pytest_researchenv.sandbox._stream import engine_call
 from pytest_researchenv.sandbox.labels import KIND, PREFIX, Owner
 from pytest_researchenv.sandbox.protocol import ContainerSpec, Join, Limits, Mount, Network
 from pytest_researchenv.sandbox.reaper import CACHE_FILES, CACHE_KEY, CACHE_PART, CACHE_USER, users_of_caches
+from pytest_researchenv.sandbox.services import Feed, closed_network, create_service, engine_call
 
 
 if TYPE_CHECKING:
@@ -124,7 +118,7 @@ class Sidecar:
         with engine_call("start the package cache"):
             self._remove()
             self._forget_others()
-            self._network()
+            closed_network(self.client, self.name, labels=self._labels(CACHE_PART))
             self.client.volumes.create(self.files, labels=self._labels(CACHE_FILES))
             try:
                 container = self._create(image, tool)
@@ -172,13 +166,6 @@ class Sidecar:
                 with contextlib.suppress(APIError):
                     self.client.api.remove_volume(item["Name"])
 
-    def _network(self) -> None:
-        try:
-            self.client.api.inspect_network(self.name)
-        except NotFound:
-            labels = self._labels(CACHE_PART)
-            self.client.api.create_network(self.name, driver="bridge", internal=True, labels=labels)
-
     def _create(self, image: str, tool: Mount) -> str:
         spec = ContainerSpec(
             image,
@@ -190,20 +177,8 @@ class Sidecar:
             joins=(Join(self.name, NAME),),
             scratch=_SCRATCH,
         )
-        api = self.client.api
-        configuration: dict[str, Any] = api.inspect_image(image).get("Config") or {}  # type: ignore[no-untyped-call]
-        options = container_options(spec, configuration, self._labels(CACHE_PART))
-        options |= network_options(api, spec)
-        options["mounts"].append(EngineMount(_FILES, self.files, type="volume", no_copy=True))
-        options["security_opt"] = [
-            *options["security_opt"],
-            *filter_options(self.client.version(), self.client.info()),
-        ]
-        # Only what it says of a start that failed: it logs nothing else.
-        options["log_config"] = LogConfig(type="json-file", config={"max-size": "1m"})
-        made = self.client.containers.create(image, name=self.name, **options)
-        join_the_rest(api, str(made.id), spec)
-        return str(made.id)
+        labels = self._labels(CACHE_PART)
+        return create_service(self.client, spec, name=self.name, labels=labels, volume=self.files, target=_FILES)
 
     def _await(self, container: str) -> None:
         api = self.client.api

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytest_researchenv.sandbox.labels import Owner
 
 
-__all__ = ["join_the_rest", "network_options", "private_network"]
+__all__ = ["closed_network", "join_the_rest", "network_options", "private_network"]
 
 #: Keeps the engine's host off an internal network's bridge: with an address there it answers, and with it every service
 #: that listens on all its addresses (tried). Engines from 28 on also know `gateway_mode_ipv4=isolated`, which does the
@@ -66,6 +66,20 @@ def private_network(client: DockerClient, owner: Owner, *, outward: bool, labels
     finally:
         with engine_call(f"remove the private network {name}"):
             _remove(client.api, identifier)
+
+
+def closed_network(client: DockerClient, name: str, *, labels: Mapping[str, str]) -> None:
+    """Make a network without a way out, not even to the engine's host, where it is not there yet; it stays.
+
+    Raises:
+        SandboxError: the engine makes, or has, another one.
+    """
+    with engine_call(f"make the network {name}"):
+        try:
+            client.api.inspect_network(name)
+        except NotFound:
+            client.api.create_network(name, driver="bridge", internal=True, options=_NO_HOST, labels=dict(labels))
+        _check_closed(client.api, name)
 
 
 def network_options(api: APIClient, spec: ContainerSpec) -> dict[str, Any]:

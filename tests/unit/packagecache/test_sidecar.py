@@ -91,7 +91,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
         raise InfrastructureError("it does not answer")
 
     monkeypatch.setattr(module, "Feed", lambda *_: nullcontext())
-    monkeypatch.setattr(Sidecar, "_network", lambda _: None)
+    monkeypatch.setattr(module, "closed_network", lambda *_, **__: None)
     monkeypatch.setattr(Sidecar, "_create", create)
     monkeypatch.setattr(Sidecar, "_await", never)
     return engine
