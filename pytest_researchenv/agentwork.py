@@ -193,7 +193,7 @@ def at_work(
         if way is None:
             _keep_trajectory(order.agent, attempt, way)
             ended = watch.reason or telemetry.ended
-            yield Worked(container, ended, telemetry.numbers, seconds, devices=len(devices))
+            yield Worked(container, ended, telemetry.numbers, seconds, devices=len(devices), notes=ways.notes)
             return
         ledger = way.ledger
         _await_the_last(ledger)
@@ -210,7 +210,7 @@ def at_work(
             seconds=seconds,
             devices=len(devices),
             refused=refused(ledger),
-            notes=cost_notes(ledger),
+            notes=(*ways.notes, *cost_notes(ledger)),
         )
 
 

@@ -10,11 +10,13 @@ from pytest_researchenv.engine import Engine
 from pytest_researchenv.errors import InfrastructureError
 from pytest_researchenv.gateway.protocol import Gateway, GatewayRequest, Reach
 from pytest_researchenv.gateway.trust import trusting
-from pytest_researchenv.packagecache.protocol import Packages, with_packages
+from pytest_researchenv.packagecache.protocol import PackageCache, Packages, with_packages
 from pytest_researchenv.sandbox.protocol import Container
 
 
 __all__ = ["Ways", "open_ways"]
+
+_CACHED = "packages came from the package cache"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,8 @@ class Ways:
         networks: the private networks that the container has to be in.
         settings: the host's, as variables.
         proxied: whether whatever it asks for has to go through the gateway.
+        cache: the package cache that was to be used; None where none was.
+        problem: why it is not used here, though others may use it; empty where it is, or none may.
     """
 
     gateway: Gateway | None
@@ -34,6 +38,15 @@ class Ways:
     networks: tuple[str, ...]
     settings: Mapping[str, str]
     proxied: bool
+    cache: PackageCache | None = None
+    problem: str = ""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Whether packages came from the package cache, as far as one was to be used; asked once the work is done."""
+        if self.cache is None:
+            return ()
+        return tuple(filter(None, (_CACHED if self.packages else "", self.problem, *self.cache.notes)))
 
     def look(self) -> None:
         """See that they are still there; called about once a second."""
@@ -76,7 +89,9 @@ def open_ways(
     Raises:
         InfrastructureError: they cannot be opened. Where it is the package cache that cannot, there is none.
     """
-    packages = engine.packages.use() if engine.packages and reach is not Reach.NONE else None
+    cache = None if reach is Reach.NONE else engine.packages
+    packages = cache.use() if cache else None
+    problem = ""
     networks: tuple[str, ...] = ()
     with ExitStack() as stack:
         gateway = None
@@ -90,8 +105,10 @@ def open_ways(
                 networks = (stack.enter_context(_reached(engine, packages, networks, labels=labels)),)
             except InfrastructureError as error:
                 packages = None
-                say(f"the package cache is not used here, but this host's own index settings: {error}")
-        yield Ways(gateway, packages, networks, engine.environment, reach is Reach.ALLOWLIST)
+                problem = f"the package cache is not used here, but this host's own index settings: {error}"
+                say(problem)
+        proxied = reach is Reach.ALLOWLIST
+        yield Ways(gateway, packages, networks, engine.environment, proxied, cache=cache, problem=problem)
 
 
 @contextmanager

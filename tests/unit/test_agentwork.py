@@ -36,6 +36,7 @@ from pytest_researchenv.leases.desk import Desk
 from pytest_researchenv.leases.line import Ticket
 from pytest_researchenv.leases.sharing import ALONE, Sharing
 from pytest_researchenv.model import PathSource, Repository
+from pytest_researchenv.packagecache.protocol import PackageCache
 from pytest_researchenv.progress import Teller
 from pytest_researchenv.sandbox.fake import FakeContainer, FakeDriver, FakeSandbox, Folder
 from pytest_researchenv.sandbox.protocol import Join, Limits, Mount, Network
@@ -77,6 +78,16 @@ class FakeGateway:
     environment: Mapping[str, str] = field(default_factory=lambda: {"https_proxy": "http://gateway:4001"})
     authority: bytes = b""
     closed: bool = False
+
+
+@dataclass
+class NoCache:
+    """A package cache that could not be started."""
+
+    notes: tuple[str, ...] = ("the package cache is not used: out of memory",)
+
+    def use(self) -> None:
+        """There is none."""
 
 
 @dataclass
@@ -146,6 +157,7 @@ class Scene:
         devices: int = 0,
         hardware: Hardware = CPU_ONLY,
         sharing: Sharing = ALONE,
+        packages: PackageCache | None = None,
     ) -> Worked:
         """Let an agent work; its container is looked at before it is removed."""
         engine = replace(
@@ -153,6 +165,7 @@ class Scene:
             gateway=self.gateway,
             hardware=hardware,
             sharing=sharing,
+            packages=packages,
             tool_volume=lambda tool: Mount(f"volume-{tool.key}", "/anywhere"),
         )
         request = GatewayRequest(SERVICE, Secret("EXAMPLE_KEY", "secret")) if gateway else None
@@ -248,6 +261,17 @@ def test_what_was_used_is_told(scene: Scene) -> None:
     assert trajectory["final_metrics"]["total_cost_usd"] == 0.25
     assert json.loads(scene.file("requests.jsonl")) == {"path": "/v1/messages"}
     assert scene.settled == [scene.ledger]
+
+
+@pytest.mark.parametrize("gateway", [False, True])
+def test_whether_a_package_cache_was_used_is_told_with_the_work(scene: Scene, *, gateway: bool) -> None:
+    """What is built is recorded with it: a later session, which has one or none, knows nothing of this one's."""
+    needs = Needs(service=SERVICE) if gateway else Needs(reach=Reach.OPEN)
+    agent = FakeAgent(lambda _: Telemetry("exited with code 0", {}), needs)
+
+    worked = scene.work(agent, gateway=gateway, packages=NoCache())
+
+    assert worked.notes == NoCache().notes
 
 
 def _fails(_task: AgentTask) -> Telemetry:

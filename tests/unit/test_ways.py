@@ -87,6 +87,7 @@ def test_with_an_open_network_it_is_in_the_containers_private_one(*, gateway: bo
     request = GatewayRequest(reach=Reach.OPEN) if gateway else None
     with open_ways(desk.engine, request, Reach.OPEN, labels={"a": "b"}, say=print) as ways:
         assert ways.networks == (("gateway's",) if gateway else ("own",))
+        assert ways.notes == ("packages came from the package cache",)
         assert desk.cache.joined_now == list(ways.networks)
         container: Any = None
         assert ways.environment(container, folder="/x")["proxied"] == "False"
@@ -107,7 +108,7 @@ def test_without_network_it_is_not_even_started() -> None:
     """An agent that may reach nothing reaches no packages."""
     desk = Desk()
     with open_ways(desk.engine, GatewayRequest(reach=Reach.NONE), Reach.NONE, labels={}, say=print) as ways:
-        assert ways.packages is None
+        assert (ways.packages, ways.notes) == (None, ())
     assert (desk.cache.used, desk.requests) == (0, [GatewayRequest(reach=Reach.NONE)])
 
 
@@ -132,4 +133,5 @@ def test_one_that_cannot_be_reached_is_not_used(*, gateway: bool) -> None:
         assert (ways.packages, ways.networks) == (None, ("gateway's",) if gateway else ())
         container: Any = None
         assert ways.environment(container, folder="/x")["PIP_INDEX_URL"] == "host's"
+        assert ways.notes == (said[-1],)
     assert "no such container" in said[-1]
