@@ -38,7 +38,11 @@ class Packages(Protocol):
         """
 
     def look(self) -> None:
-        """Start it again where it has ended; called about once a second while an agent is at work."""
+        """Begin to look whether it has ended, and to start it again then.
+
+        Called about once a second while an agent is at work: it returns at once, raises nothing, and may leave out a
+        look. What is done goes on beside the work; where it fails, the cache's `notes` say so.
+        """
 
     def environment(self, settings: Mapping[str, str], *, proxied: bool) -> dict[str, str]:
         """The host's settings with the cache in the place of its package index.
