@@ -14,6 +14,7 @@ from pytest_researchenv.gateway.inside.passage import OWN_NAME, OWN_TEXT
 from pytest_researchenv.gateway.protocol import EgressRequest, Reach
 from pytest_researchenv.gateway.sidecar import HostNetwork
 from pytest_researchenv.integrity.canaries import OWN_NAMES
+from tests.choosing import mostly_slow
 from tests.integration.gateway.desk import Desk, Outside
 from tests.integration.gateway.inside import bodies
 from tests.integration.gateway.inside.bodies import CANARY, RECIPE
@@ -128,7 +129,7 @@ ask("/simple/pytest-researchenv/", "files.example.org")
     assert "belongs to the benchmark itself" in done.output.text()
 
 
-@pytest.mark.parametrize("how", ["whole", "chunked", "long"])
+@pytest.mark.parametrize("how", mostly_slow(("whole", "chunked", "long"), but={"chunked"}))
 def test_an_answer_with_a_canary_does_not_come_in(desk: Desk, outside: Outside, how: str) -> None:
     """Under whatever name, as hosts send it: small ones are refused as a whole, others break off before it."""
     for what in ("plain", "gzip", "zip", "tar.gz", "base64"):

@@ -27,8 +27,12 @@ _WORK_S = 2.5
 
 _EACH_VICTIM = pytest.mark.parametrize(
     ("whom", "workers"),
-    [("controller", []), ("controller", ["-n", "2"]), ("worker", ["-n", "2"])],
-    ids=["controller alone", "controller of workers", "worker"],
+    [
+        pytest.param("controller", [], id="controller alone"),
+        # Of a whole line on real containers they are killed for every change (`tests/integration/faults`).
+        pytest.param("controller", ["-n", "2"], id="controller of workers", marks=pytest.mark.slow),
+        pytest.param("worker", ["-n", "2"], id="worker", marks=pytest.mark.slow),
+    ],
 )
 
 
