@@ -1,4 +1,4 @@
-"""Where something can stand in the place of start-up code."""
+"""Where something can stand in the place of what would be run."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def place_of(snapshot: Snapshot, path: str) -> str:
 
 
 def without_place(path: str) -> Finding:
-    """What is said of start-up code that `place_of` has no place for."""
-    why = "a start-up hook whose name no record can hold, so that nothing can stand in its place"
-    return Finding(Sign.UNREADABLE, printable(path), "start-up code that can be told", why)
+    """What is said of what is run, and `place_of` has no place for."""
+    why = "a name that no record can hold, so that nothing can stand in the place of what is there"
+    return Finding(Sign.UNREADABLE, printable(path), "what is run, and can be told", why)

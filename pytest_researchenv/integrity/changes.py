@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,7 +17,7 @@ from pytest_researchenv.model import Finding, Sign
 from pytest_researchenv.probes.lookup import printable
 
 
-__all__ = ["EMPTY", "SPARE", "change_findings", "listed", "sign_of"]
+__all__ = ["EMPTY", "SPARE", "change_findings", "is_spare", "listed", "sign_of"]
 
 #: Files that one finding names.
 _NAMED = 5
@@ -24,6 +25,23 @@ _NAMED = 5
 EMPTY = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 #: Folders that people delete to save room, and that no program needs.
 SPARE = frozenset({"benchmarks", "examples", "test", "testing", "tests"})
+#: Folders right in a site folder that badly made wheels bring along: whichever is uninstalled takes them with it.
+_STRAY = frozenset({"demo", "demos", "doc", "docs", "example", "scripts", "tools"})
+#: What packages that share a namespace each have as its `__init__.py`: the same holds for it, and Python needs none.
+_NAMESPACES = (
+    "",
+    "__path__ = __import__('pkgutil').extend_path(__path__, __name__)",
+    '__path__ = __import__("pkgutil").extend_path(__path__, __name__)',
+    "from pkgutil import extend_path\n__path__ = extend_path(__path__, __name__)",
+    "from pkgutil import extend_path\n\n__path__ = extend_path(__path__, __name__)",
+    "import pkgutil\n__path__ = pkgutil.extend_path(__path__, __name__)",
+    "__import__('pkg_resources').declare_namespace(__name__)",
+    '__import__("pkg_resources").declare_namespace(__name__)',
+    "import pkg_resources\npkg_resources.declare_namespace(__name__)",
+)
+_SHARED = frozenset(
+    hashlib.sha256(f"{text}{end}".encode()).hexdigest() for text in _NAMESPACES for end in ("", "\n", "\r\n")
+)
 #: What parsers (PLY) write beside themselves when they are used, and what such a table may call.
 _TABLE = re.compile(r".*/_?(?:lex|yacc|parse)tab\.py", re.DOTALL)
 _CALLED = frozenset({"set", "zip", "_lr_action_items.items", "_lr_goto_items.items"})
@@ -95,6 +113,17 @@ def change_findings(
 def sign_of(one: Distribution, frameworks: Frameworks) -> Sign:
     """What a changed distribution is a sign of."""
     return Sign.FRAMEWORK if frameworks.have(one) else Sign.DISTRIBUTION
+
+
+def is_spare(name: str, digest: str) -> bool:
+    """Whether nobody misses a file of a distribution.
+
+    Args:
+        name: its path in the distribution's site folder.
+        digest: SHA-256 in hexadecimal of what it should be.
+    """
+    parts = name.split("/")
+    return digest in _SHARED or parts[0] in _STRAY or not SPARE.isdisjoint(parts)
 
 
 def listed(what: str, paths: list[str]) -> str:
@@ -215,9 +244,8 @@ def _missing(one: Distribution, installed: Installed, *, every: bool) -> Iterato
     record = f"{one.path}/RECORD" if one.style is Style.WHEEL else one.path
     for path, digest in one.files.items():
         counts = is_code(path) if every else path.endswith(".py") and one.style is Style.WHEEL
-        if not counts or not digest or digest == EMPTY or not SPARE.isdisjoint(path.split("/")):
-            continue
-        if not any(path.startswith(f"{site}/") for site in installed.sites):
+        site = next((site for site in installed.sites if path.startswith(f"{site}/")), "")
+        if not counts or not digest or not site or is_spare(path.removeprefix(f"{site}/"), digest):
             continue
         if (path in installed.touched or record in installed.touched) and installed.at(path) is None:
             yield path

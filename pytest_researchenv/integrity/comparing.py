@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias, final
 
-from pytest_researchenv.integrity.changes import EMPTY, SPARE, listed
+from pytest_researchenv.integrity.changes import EMPTY, SPARE, is_spare, listed
 from pytest_researchenv.integrity.installed import Distribution, Installed, Style, is_code, is_module, is_program
 from pytest_researchenv.integrity.ownsources import OwnSources, by_name, ends
 from pytest_researchenv.integrity.protocol import Entry
@@ -305,7 +305,7 @@ class Comparison:
         entry = self._at(name)
         if entry is None:
             counts = self._strict or name.endswith(".py")
-            return counts and digest != EMPTY and SPARE.isdisjoint(name.split("/"))
+            return counts and not is_spare(name, digest)
         return entry.sha256 not in ("", digest, self._bundled.get(name))
 
     def _is_same(self, name: str, digest: str) -> bool:

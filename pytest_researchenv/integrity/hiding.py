@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import islice
 from typing import final
 
-from pytest_researchenv.integrity.blanking import place_of
+from pytest_researchenv.integrity.blanking import place_of, without_place
 from pytest_researchenv.integrity.conda import conda_sums, has_condas_python
 from pytest_researchenv.integrity.fleeting import is_fleeting
 from pytest_researchenv.integrity.packages import Packages, Standing
@@ -26,6 +27,8 @@ __all__ = ["hiding"]
 _ELF = b"\x7fELF"
 #: Any of them may be called where the reported one is meant, whether the system has one by that name or not.
 _PYTHON = re.compile(r"python[\d.]*t?")
+#: What people take newer ones of than the system has, and have its names lead to.
+_CHOSEN = re.compile(r"cmake|ctest|cpack|ninja|node|nodejs|npm|npx|clang[\w+-]*|java|javac|make")
 
 #: Names that are looked up one by one; of more the system's folders are listed.
 _FEW = 40
@@ -60,9 +63,7 @@ def hiding(task: ProbeTask, snapshot: Snapshot) -> Signs:
         if place := place_of(snapshot, path):
             blanked[place] = ""
         else:
-            findings.append(
-                _unread(path, "it stands before a program of the system's, by a name that no record can hold")
-            )
+            findings.append(without_place(path))
     return Signs(tuple(findings), blanked, remarks=_remarks(list(blanked)))
 
 
@@ -75,7 +76,7 @@ def _remarks(paths: list[str]) -> tuple[str, ...]:
         return ()
     more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
     named = ", ".join(map(printable, paths[:_NAMED]))
-    return (f"not there for probes, since nobody published them and others go by their names: {named}{more}",)
+    return (f"not there for probes, since they are no package's and others go by their names: {named}{more}",)
 
 
 @final
@@ -97,35 +98,42 @@ class _Look:
 
     def nobodys(self) -> Iterator[str]:
         """Paths of programs that nobody published, and that others are meant by."""
-        added = {posixpath.basename(path) for path in self._touched}
-        names = added if len(added) <= _FEW else added & self._listed()
+        named = Counter(map(posixpath.basename, self._touched))
+        known = self._base_names() if len(named) > _FEW else named.keys()
         for path in self._touched:
             name = posixpath.basename(path)
-            hidden = self._hidden(path, name) if name in names else None
+            # One that the base image does not have may be a package's that was added.
+            hidden = self._hidden(path, name) if name in known or named[name] > 1 else None
             if (hidden or _PYTHON.fullmatch(name)) and self._is_nobodys(path, hidden):
                 yield path
 
-    def _listed(self) -> set[str]:
-        """What lies in the folders on the system's path: in the base image, or added since."""
+    def _base_names(self) -> set[str]:
+        """The names of what lies in the folders on the path in the base image."""
         entries = (entry for folder in self.folders for entry in self._snapshot.base_tree(folder))
-        return {posixpath.basename(path) for path in (*self._touched, *(entry.path for entry in entries))}
+        return {posixpath.basename(entry.path) for entry in entries}
 
     def _hidden(self, path: str, name: str) -> Entry | None:
-        """A compiled program of the system that comes after a path, by the same name."""
+        """A compiled program of the system that comes after a path, by the same name.
+
+        That of the base image counts even where it is gone, but for what people replace by newer ones: without theirs,
+        there would be none.
+        """
         own = posixpath.dirname(path)
         places = [(folder, self._snapshot.resolved(folder)) for folder in self.folders]
-        first = next(index for index, (_, real) in enumerate(places) if real == own)
-        for folder, real in places[first:]:
+        for folder, real in places[[real for _, real in places].index(own) :]:
             if real == own:
                 continue
-            before = self._snapshot.base(f"{folder}/{name}")
-            if _is_compiled(before):
+            before, other = self._snapshot.base(f"{folder}/{name}"), f"{real}/{name}"
+            if _is_compiled(before) and not (_CHOSEN.fullmatch(name) and self._is_gone(path, other)):
                 return before
-            other = f"{real}/{name}"
             entry = self._snapshot.entry(other) if other in self._touched else None
             if entry is not None and _is_compiled(entry) and self._is_genuine(entry):
                 return entry
         return None
+
+    def _is_gone(self, path: str, other: str) -> bool:
+        """Whether nothing is at another path, or the same as at this one."""
+        return self._snapshot.resolved(other) in ("", self._snapshot.resolved(path))
 
     def _is_nobodys(self, path: str, hidden: Entry | None) -> bool:
         """Whether what can be run there is neither of a package nor one of the programs that it could be taken for."""

@@ -11,10 +11,10 @@ from enum import IntEnum
 from pytest_researchenv.integrity.installed import is_module
 
 
-__all__ = ["Form", "Place", "modules_in"]
+__all__ = ["Form", "Place", "is_native", "modules_in"]
 
 #: Tags of extension modules that any version loads.
-_ANY_VERSION = (None, "abi3")
+_ANY_VERSION = (None, "abi3", "abi3t")
 
 
 class Form(IntEnum):
@@ -88,8 +88,21 @@ def _in_package(folder: str, name: str, path: str, rest: str, version: str) -> P
     return Place(posixpath.join(folder, name), folder, Form.NAMESPACE) if reachable else None
 
 
+def is_native(file: str, stem: str, version: str) -> bool:
+    """Whether a file's name is one by which Python finds a compiled module.
+
+    Args:
+        file: the file's name.
+        stem: the module's name, or `__init__`.
+        version: minor version of the Python, as `3.11`.
+    """
+    match = re.fullmatch(rf"{re.escape(stem)}(?:\.([^./]+))?\.so", file)
+    if match is None:
+        return False
+    return match[1] in _ANY_VERSION or match[1].startswith(f"cpython-{version.replace('.', '')}")
+
+
 def _form(file: str, stem: str, version: str) -> Form | None:
-    if match := re.fullmatch(rf"{re.escape(stem)}(?:\.([^./]+))?\.so", file):
-        fits = match[1] in _ANY_VERSION or match[1].startswith(f"cpython-{version.replace('.', '')}")
-        return Form.NATIVE if fits else None
+    if file.endswith(".so"):
+        return Form.NATIVE if is_native(file, stem, version) else None
     return {f"{stem}.py": Form.SOURCE, f"{stem}.pyc": Form.BYTECODE}.get(file)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
 
-__all__ = ["EASY_INSTALL", "STARTS_SINCE", "moves", "namespace", "paths_only", "split"]
+__all__ = ["EASY_INSTALL", "STARTS_SINCE", "NamespaceLine", "moves", "namespace", "paths_only", "split"]
 
 #: The first minor version of Python that reads `.start` files, which name entry points that it runs (PEP 829).
 STARTS_SINCE = 15
@@ -34,7 +35,8 @@ _NEWLINE = re.compile(r"\r\n|\r|\n")
 _NAMESPACE = re.compile(
     r"import sys, types, os;"
     r"(?:has_mfs = sys\.version_info > \(3, 5\);)?"
-    r"p = os\.path\.join\((?:sys\._getframe\(1\)\.f_locals\['sitedir'\]|'[^'\\]*'), \*(?P<parts>\([\w', ]+\))\);"
+    r"p = os\.path\.join\((?:sys\._getframe\(1\)\.f_locals\['sitedir'\]|'(?P<root>[^'\\]*)'), "
+    r"\*(?P<parts>\([\w', ]+\))\);"
     r"(?:importlib = (?:has_mfs and )?__import__\('importlib\.util'\);"
     r"(?:has_mfs and )?__import__\('importlib\.machinery'\);)?"
     r"(?:ie = os\.path\.exists\(os\.path\.join\(p,'__init__\.py'\)\);)?"
@@ -61,14 +63,28 @@ def moves(text: str) -> bool | None:
     return True if whole and lines == [line for line in _lines(text) if line] else None
 
 
-def namespace(line: str) -> tuple[str, ...]:
-    """The namespace package that a line makes, in parts, when it does nothing else; empty when it does."""
+@dataclass(frozen=True, slots=True)
+class NamespaceLine:
+    """What a line says that makes a namespace package.
+
+    Attributes:
+        parts: the package's name.
+        root: the folder that its own is in, as editable installs have it; empty for the site folder of the file.
+    """
+
+    parts: tuple[str, ...]
+    root: str
+
+
+def namespace(line: str) -> NamespaceLine | None:
+    """The namespace package that a line makes, when it does nothing else; None when it does."""
     match = _NAMESPACE.fullmatch(line.rstrip())
     if match is None:
-        return ()
+        return None
     parts = tuple(match["name"].split("."))
     child = "" if match["parent"] is None else f"{match['parent']}.{match['child']}"
-    return parts if match["parts"] == repr(parts) and child in ("", match["name"]) else ()
+    is_one = match["parts"] == repr(parts) and child in ("", match["name"])
+    return NamespaceLine(parts, match["root"] or "") if is_one else None
 
 
 def split(text: str, folder: str, exists: Callable[[str], bool]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from pytest_researchenv.integrity._commands import known
-from pytest_researchenv.integrity.blanking import place_of
+from pytest_researchenv.integrity.blanking import place_of, without_place
 from pytest_researchenv.integrity.commandfiles import CommandFiles
 from pytest_researchenv.integrity.pathfolders import probe_folders, touched_in
 from pytest_researchenv.integrity.profiles import profile_folders
@@ -52,13 +52,8 @@ def shadows(task: ProbeTask, snapshot: Snapshot) -> Signs:
             if place := place_of(snapshot, path):
                 blanked[place] = ""
             else:
-                findings.append(_unnamable(path))
+                findings.append(without_place(path))
     return Signs(tuple(findings), blanked)
-
-
-def _unnamable(path: str) -> Finding:
-    why = "a name that no record can hold, so that nothing can stand in its place"
-    return Finding(Sign.UNREADABLE, printable(path), "commands that can be told", why)
 
 
 def _commands(snapshot: Snapshot, folders: tuple[str, ...]) -> Iterator[str]:

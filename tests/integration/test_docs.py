@@ -25,7 +25,7 @@ def workplace(tmp_path: Path, docker_client: DockerClient) -> Iterator[Path]:
     "name",
     mostly_slow(
         ("add-your-own-repository.md", "commands.md", "diagnosis.md", "results.md", "sharing.md", "verify.md"),
-        # What the others say is tried for every change by tests of the commands that they are about.
+        # What most others say is tried for every change by tests of the commands that they are about.
         but={"diagnosis.md"},
     ),
 )

@@ -174,7 +174,6 @@ def shuffled(workplaces: Callable[[], Workplace]) -> tuple[Workplace, Ran]:
     return workplace, workplace.run(*BOTH, "-n", "2", "-k", "C0 or C1")
 
 
-@pytest.mark.slow
 def test_in_any_order_each_thing_is_done_once(shuffled: tuple[Workplace, Ran]) -> None:
     """pytest-randomly with -n 2: one attempt per agent and repository, one result per tier, the usual verdicts."""
     workplace, ran = shuffled
@@ -190,7 +189,6 @@ def test_in_any_order_each_thing_is_done_once(shuffled: tuple[Workplace, Ran]) -
     assert all(workplace.results(a, n) == ["C0-001", "C1-001"] for a in ("noop", "oracle") for n in names)
 
 
-@pytest.mark.slow
 def test_only_what_failed_last_is_run_again(shuffled: tuple[Workplace, Ran]) -> None:
     """`--lf` selects the failed tests, and probes them on the environments that are there."""
     workplace, _ = shuffled

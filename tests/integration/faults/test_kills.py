@@ -121,7 +121,7 @@ def _inject(place: FaultPlace, second: SecondEngine, victim: str, moment_s: floa
 def test_random_kills_lose_leak_and_repeat_nothing(
     tmp_path: Path, second: SecondEngine, request: pytest.FixtureRequest, wanted: int
 ) -> None:
-    """Each victim in turn; the figures go into docs/proofs.md."""
+    """No record is lost, nothing is left once the next session has begun, and nothing is built or judged twice."""
     struck: Counter[str] = Counter()
     survived: list[Survived] = []
     number = 0

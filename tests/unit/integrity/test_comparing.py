@@ -332,3 +332,36 @@ def test_what_is_not_known_is_a_remark(tmp_path: Path) -> None:
 
     assert signs.findings == ()
     assert signs.remarks == ("no wheel of torch", "no wheel of dep")
+
+
+_EXTENDING = "__path__ = __import__('pkgutil').extend_path(__path__, __name__)\n"
+
+
+@pytest.mark.parametrize(
+    ("gone", "is_told"),
+    [
+        ("backports/__init__.py", False),
+        ("docs/conf.py", False),
+        ("scripts/run.py", False),
+        ("dep/tests/helper.py", False),
+        ("dep/docs/conf.py", True),
+        ("dep/core.py", True),
+    ],
+)
+def test_nobody_misses_what_another_distribution_took_along(tmp_path: Path, gone: str, *, is_told: bool) -> None:
+    """What several have goes with the first that is uninstalled: files of namespaces, and folders by mistake."""
+    files = {
+        "dep/__init__.py": "A = 1\n",
+        "dep/core.py": "B = 1\n",
+        "dep/docs/conf.py": "C = 1\n",
+        "dep/tests/helper.py": "D = 1\n",
+        "backports/__init__.py": _EXTENDING,
+        "backports/dep.py": "E = 1\n",
+        "docs/conf.py": "F = 1\n",
+        "scripts/run.py": "G = 1\n",
+    }
+    nodes = {path: node for path, node in distribution(SITE, "dep", files).items() if path != f"{SITE}/{gone}"}
+
+    signs = audited(tmp_path, nodes, tracked={"run.py": "import dep\n"}, published=wheel(files))
+
+    assert bool(signs.findings) is is_told

@@ -8,7 +8,7 @@ from hashlib import sha256
 import pytest
 
 from pytest_researchenv.integrity.hiding import hiding
-from pytest_researchenv.integrity.protocol import Signs
+from pytest_researchenv.integrity.protocol import Entry, Signs, Snapshot
 from pytest_researchenv.model import Sign
 from pytest_researchenv.sandbox.fake import Link
 from tests.unit.integrity.images import DEBIAN, VENV, Nodes, elf, md5, opened_image, python_elf
@@ -107,6 +107,22 @@ def test_the_systems_counts_even_where_the_agent_removed_it() -> None:
     assert signs({"/usr/bin/git": None, "/usr/local/bin/git": OTHER}).blanked == {"/usr/local/bin/git": ""}
 
 
+CMAKE: Nodes = {**DEBIAN, "/usr/bin/cmake": OTHER}
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [{"/usr/bin/cmake": None}, {"/usr/bin/cmake": Link("/usr/local/bin/cmake")}],
+    ids=["removed", "a link to the newer one"],
+)
+def test_a_newer_build_tool_in_the_place_of_the_systems_stays(nodes: Nodes) -> None:
+    """Without it there would be none by that name."""
+    newer = {"/usr/local/bin/cmake": OTHER + b"newer"}
+
+    assert signs({**nodes, **newer}, base=CMAKE) == Signs()
+    assert signs(newer, base=CMAKE).blanked == {"/usr/local/bin/cmake": ""}
+
+
 def test_another_python_than_the_reported_one_is_not_there() -> None:
     """By whatever name of Python's, since programs call `python` where they mean the one that runs them."""
     found = signs({"/opt/venv/bin/python3.11": ANOTHER_PYTHON, "/usr/local/bin/python": ANOTHER_PYTHON})
@@ -148,11 +164,25 @@ def test_records_of_conda_in_another_environment_count_for_nothing() -> None:
     assert found.blanked == {"/opt/venv/bin/git": ""}
 
 
-def test_many_names_are_looked_up_together() -> None:
-    """As environments with hundreds of scripts have them."""
+def test_many_names_are_looked_up_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As environments with hundreds of scripts have them: the base image's folders are listed once then."""
     scripts = {f"/opt/venv/bin/script-{number}": "#!/bin/sh\n" for number in range(100)}
+    asked: list[str] = []
+    with opened_image({**VENV, **scripts, "/opt/venv/bin/git": OTHER}, python="/opt/venv/bin/python") as (
+        task,
+        snapshot,
+    ):
+        base = snapshot.base
 
-    assert signs({**scripts, "/opt/venv/bin/git": OTHER}).blanked == {"/opt/venv/bin/git": ""}
+        def noted(_: Snapshot, path: str) -> Entry | None:
+            asked.append(path)
+            return base(path)
+
+        monkeypatch.setattr(type(snapshot), "base", noted)
+        found = hiding(task, snapshot)
+
+    assert found.blanked == {"/opt/venv/bin/git": ""}
+    assert not any("script-" in path for path in asked)
 
 
 def test_more_of_them_than_anybody_has_cannot_be_audited() -> None:

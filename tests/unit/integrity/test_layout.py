@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_researchenv.integrity.layout import Layout, Manager, NoLayout, layout_of
-from pytest_researchenv.integrity.pth import namespace, paths_only, split
+from pytest_researchenv.integrity.pth import NamespaceLine, namespace, paths_only, split
 from pytest_researchenv.model import SelfReport
 from pytest_researchenv.sandbox.fake import Folder, Link
 from tests.unit.integrity.images import SITE, VENV, Nodes, opened_image, python_elf
@@ -417,7 +417,10 @@ NAMESPACES = [
 
 def test_setuptools_namespace_packages_are_known() -> None:
     """In the forms that it has had since version 40."""
-    assert [namespace(line) for line in NAMESPACES] == [("google",), ("google", "cloud")]
+    assert [namespace(line) for line in NAMESPACES] == [
+        NamespaceLine(("google",), ""),
+        NamespaceLine(("google", "cloud"), ""),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -434,4 +437,4 @@ def test_setuptools_namespace_packages_are_known() -> None:
 def test_a_changed_namespace_line_is_code(before: str, after: str) -> None:
     """Every name in it is the same, and nothing is added."""
     assert before in NAMESPACES[0]
-    assert namespace(NAMESPACES[0].replace(before, after, 1)) == ()
+    assert namespace(NAMESPACES[0].replace(before, after, 1)) is None

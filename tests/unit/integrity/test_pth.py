@@ -130,7 +130,14 @@ def test_a_namespace_package_takes_no_name_of_another_module(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["google.abi3.so", "google.so", "google.cpython-311-x86_64-linux-gnu.so", "google/__init__.abi3.so"]
+    "module",
+    [
+        "google.abi3.so",
+        "google.so",
+        "google.cpython-311-x86_64-linux-gnu.so",
+        "google.cpython-311-powerpc64le-linux-musl.so",
+        "google/__init__.abi3.so",
+    ],
 )
 def test_a_namespace_package_is_not_compiled(module: str) -> None:
     """To make a module of a compiled one loads it, whoever lists the line; a source is not run."""
@@ -138,6 +145,37 @@ def test_a_namespace_package_is_not_compiled(module: str) -> None:
 
     assert found(signs({**listed, f"{SITE}/{module}": b"\x7fELF"})) == [f"{SITE}/google-nspkg.pth"]
     assert found(signs({**listed, f"{SITE}/google/__init__.py": "", f"{SITE}/googles.so": ""})) == []
+
+
+def _rooted(folder: str) -> str:
+    """The line as editable installs have it."""
+    return NAMESPACE.replace("sys._getframe(1).f_locals['sitedir']", repr(folder))
+
+
+def test_a_namespace_package_of_an_editable_install_is_in_a_folder_of_the_path() -> None:
+    """As `setup.py develop` writes the line, beside one that adds the project; what comes after it counts then."""
+    path = f"{SITE}/own-nspkg.pth"
+    project: Nodes = {"/opt/project/google/part.py": "", f"{SITE}/easy-install.pth": "/opt/project\n"}
+
+    assert signs({path: _rooted("/opt/project"), **project}) == Signs()
+
+
+@pytest.mark.parametrize("folder", ["/opt/evil", "opt/evil", "/opt/../opt/evil", "/proc/self/root/opt/evil"])
+def test_a_namespace_package_in_a_folder_of_nobodys_is_a_hook(folder: str) -> None:
+    """By the line alone, parts of a genuine package would be found there."""
+    path = f"{SITE}/own-nspkg.pth"
+    nodes: Nodes = {path: _rooted(folder), f"{SITE}/google/part.py": "", "/opt/evil/google/part.py": ""}
+
+    assert found(signs(nodes)) == [path]
+
+
+@pytest.mark.parametrize("module", ["google.abi3.so", "google/__init__.so"])
+def test_a_namespace_package_in_another_folder_is_not_compiled(module: str) -> None:
+    """Be the folder on the path, and the line in a RECORD."""
+    listed = distribution(SITE, "x", {"x-nspkg.pth": _rooted("/opt/project"), "google/part.py": ""})
+    project: Nodes = {f"/opt/project/{module}": b"\x7fELF", f"{SITE}/project.pth": "/opt/project\n"}
+
+    assert found(signs({**listed, **project})) == [f"{SITE}/x-nspkg.pth"]
 
 
 def test_a_name_that_no_record_can_hold_voids() -> None:
