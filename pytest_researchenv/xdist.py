@@ -79,7 +79,8 @@ def _shared(value: Any, known: dict[tuple[str, ...], tuple[str, ...]]) -> Any:  
         value: made of whatever execnet can send.
         known: the tuples until now.
     """
-    if isinstance(value, str):
+    # What is made of a text by another plugin cannot be interned.
+    if type(value) is str:
         return sys.intern(value)
     if isinstance(value, dict):
         return {_shared(name, known): _shared(one, known) for name, one in value.items()}

@@ -30,6 +30,8 @@ _BLOCK = 1 << 20
 _SMALL = 64 * 1024
 #: Files of a tree that are read one by one when their content is wanted later; more are read with the tree once more.
 _FEW = 32
+#: Folders of which not everything was read that are remembered, on disk.
+_MOST_CUT = 8
 
 #: Names of files whose content some check will want: reading torch's folder anew for it takes half a minute.
 _WANTED = re.compile(r"(?:.*\.(?:pth|egg-link|egg-info)|(?:site|user)customize\.py|pyvenv\.cfg)", re.DOTALL)
@@ -173,6 +175,8 @@ class Files:
             noted = self._bounds.noted
             listing = self._listed(top, keep)
             if self._bounds.noted > noted:
+                if len(self._cut) == _MOST_CUT:
+                    del self._cut[next(iter(self._cut))]
                 self._cut[top] = listing
             else:
                 self._memory.keep_listing(top, listing)

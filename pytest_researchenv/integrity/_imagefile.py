@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import sqlite3
 import tempfile
+import time
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
@@ -30,6 +32,8 @@ _TABLES = (
 _MARKS = ", ".join("?" * (1 + len(COLUMNS.split(","))))
 #: Whoever takes another base image each day needs no more than so many of them.
 _MOST_IMAGES = 16
+#: Nobody writes for so long, in seconds.
+_LEFT_S = 3600
 
 
 @final
@@ -81,15 +85,16 @@ class ImageFile:
         return listing
 
     def write(self, singles: Mapping[str, Entry | None], listings: Mapping[str, Listing]) -> None:
-        """Keep this instead, if that can be done; who writes at the same time has read the same image."""
+        """Keep this instead, if that can be done; of two who write at the same time, what the later one knows stays."""
         with suppress(OSError, sqlite3.Error):
             self._folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=self._folder) as own:
                 part = Path(own, "part")
                 with closing(sqlite3.connect(part)) as connection:
                     _fill(connection, singles, listings)
-                place = part.replace(self._folder / f"{self._name}.{_digest(part)}.sqlite")
-            _forget(self._folder, self._name, place)
+                # Whoever opened an older one meanwhile has made that one newer.
+                os.utime(part.replace(self._folder / f"{self._name}.{_digest(part)}.sqlite"))
+            _forget(self._folder)
 
 
 def _fill(connection: sqlite3.Connection, singles: Mapping[str, Entry | None], listings: Mapping[str, Listing]) -> None:
@@ -116,9 +121,18 @@ def _is_whole(place: Path) -> bool:
     return place.suffixes[-2:-1] == [f".{_digest(place)}"]
 
 
-def _forget(folder: Path, name: str, place: Path) -> None:
-    """Remove what another file took the place of, and images that nobody took for the longest time."""
-    files = sorted(folder.glob("*.sqlite"), key=lambda path: path.stat().st_mtime, reverse=True)
-    for path in files:
-        if path != place and (path.name.startswith(f"{name}.") or path in files[_MOST_IMAGES:]):
+def _forget(folder: Path) -> None:
+    """Remove what another file took the place of, images that nobody took for the longest time, and what is left over.
+
+    Of several of one image the newest stays, whoever wrote it, so that two who write at once leave one.
+    """
+    kept: set[str] = set()
+    for path in sorted(folder.glob("*.sqlite"), key=lambda path: path.stat().st_mtime, reverse=True):
+        image = path.name.rsplit(".", 2)[0]
+        if image in kept or len(kept) == _MOST_IMAGES:
             path.unlink(missing_ok=True)
+        kept.add(image)
+    for path in folder.glob("tmp*"):
+        # Of a process that was killed.
+        if time.time() - path.stat().st_mtime > _LEFT_S:
+            shutil.rmtree(path, ignore_errors=True)

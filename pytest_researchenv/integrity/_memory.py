@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import final
 
@@ -32,10 +34,7 @@ class Memory:
 
     Args:
         image: the engine's name of it. What is known by its content alone, other processes know, too.
-        cache: where what they are to know is kept; None: nowhere.
-
-    Raises (from every method that looks something up):
-        sqlite3.Error: what was kept cannot be read any more.
+        cache: where what they are to know is kept; None: nowhere. What cannot be read any more is forgotten.
     """
 
     def __init__(self, image: str = "", cache: Path | None = None) -> None:
@@ -45,9 +44,10 @@ class Memory:
         self._seen: dict[str, Entry | None] = {}
         self._bytes = self._new = 0
         if self._file:
-            self._listings = dict.fromkeys(self._file.tops())
-            for path, entry in self._file.singles():
-                self._remember(path, entry)
+            with self._or_forgotten():
+                self._listings = dict.fromkeys(self._file.tops())
+                for path, entry in self._file.singles():
+                    self._remember(path, entry)
 
     def __contains__(self, path: str) -> bool:
         return path in self._seen
@@ -67,7 +67,8 @@ class Memory:
     def listing(self, top: str) -> Listing | None:
         """What is remembered of everything below a folder."""
         if self._file and top in self._listings and self._listings[top] is None:
-            self._listings[top] = self._file.listing(top)
+            with self._or_forgotten():
+                self._listings[top] = self._file.listing(top)
         return self._listings.get(top)
 
     def keep_listing(self, top: str, listing: Listing) -> None:
@@ -82,8 +83,18 @@ class Memory:
         if self._file is None or self._new < _WORTH_WRITING:
             return
         self._new = 0
-        listings = {top: listing for top in self._listings if (listing := self.listing(top))}
-        self._file.write(self._seen, listings)
+        listings = {top: listing for top in list(self._listings) if (listing := self.listing(top))}
+        if self._file:
+            self._file.write(self._seen, listings)
+
+    @contextmanager
+    def _or_forgotten(self) -> Iterator[None]:
+        """Do without the file where it cannot be read any more, as on a share that is gone."""
+        try:
+            yield
+        except sqlite3.Error:
+            self._file = None
+            self._listings = {top: listing for top, listing in self._listings.items() if listing is not None}
 
     def _remember(self, path: str, entry: Entry | None) -> None:
         self._bytes += len(entry.content or b"") if entry else 0

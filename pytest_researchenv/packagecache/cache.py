@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from threading import Lock, Thread
+from threading import Lock, Thread, get_ident
 from typing import TYPE_CHECKING, final
 
 from pytest_researchenv._cache import locked
@@ -62,6 +62,7 @@ class SharedCache:
         self._say = say
         self._environ = environ
         self._cache = cache
+        self._thread = get_ident()
         self._used: _Used | None = None
         self._problem = ""
 
@@ -78,7 +79,7 @@ class SharedCache:
             if self._used is None:
                 self._used = self._prepared()
             self._used.keep_running()
-        except (ConfigurationError, InfrastructureError) as error:
+        except (ConfigurationError, InfrastructureError, OSError) as error:
             self._give_up(error)
             return None
         return self._used
@@ -89,7 +90,7 @@ class SharedCache:
             return
         try:
             self._used.close()
-        except InfrastructureError:
+        except (InfrastructureError, OSError):
             # Whoever reaps next takes it: the mark is of a process that is dead by then.
             _log.warning("the package cache could not be let go of", exc_info=True)
 
@@ -101,7 +102,7 @@ class SharedCache:
         sidecar = Sidecar.of(self._client, self._owner, upstream)
 
         def start() -> str:
-            self._say("starting the package cache")
+            self._tell("starting the package cache")
             return sidecar.start(image, tool, upstream.document(self._limit))
 
         used = _Used(
@@ -116,7 +117,14 @@ class SharedCache:
 
     def _give_up(self, error: Exception) -> None:
         self._problem = f"the package cache is not used, but this host's own index settings: {error}"
-        self._say(self._problem)
+        self._tell(self._problem)
+
+    def _tell(self, text: str) -> None:
+        """Say it; what is done beside an agent's work is logged, since what is said is what the run is at."""
+        if get_ident() == self._thread:
+            self._say(text)
+        else:
+            _log.warning("%s", text)
 
 
 @final
@@ -140,7 +148,8 @@ class _Used:
         self._container = ""
         self._joined: list[str] = []
         self._looked = 0.0
-        self._busy = Lock()
+        # To start it takes a while, for which nobody who is done waits.
+        self._starting, self._joining = Lock(), Lock()
         self._closed = False
 
     @property
@@ -151,14 +160,14 @@ class _Used:
     @contextmanager
     def joined(self, network: str) -> Iterator[None]:
         """Let it answer in another private network, until the end of the block."""
-        with self._busy:
+        with self._joining:
             self._sidecar.join(network)
             self._joined.append(network)
         try:
             yield
         finally:
             # Nobody joins it any more then.
-            with self._busy:
+            with self._joining:
                 self._joined.remove(network)
 
     def close(self) -> None:
@@ -173,7 +182,7 @@ class _Used:
 
     def look(self) -> None:
         """Start it again where it has ended. Trouble with it ends no agent's work, and delays no deadline."""
-        if self._closed or time.monotonic() - self._looked < _LOOK_S or self._busy.locked():
+        if self._closed or time.monotonic() - self._looked < _LOOK_S or self._starting.locked():
             return
         self._looked = time.monotonic()
         Thread(target=self._restart, name="package cache", daemon=True).start()
@@ -181,7 +190,7 @@ class _Used:
     def _restart(self) -> None:
         try:
             self.keep_running()
-        except InfrastructureError as error:
+        except (InfrastructureError, OSError) as error:
             if not self._closed:
                 self._broken(error)
 
@@ -191,7 +200,7 @@ class _Used:
         Raises:
             InfrastructureError: it cannot be started.
         """
-        with self._busy:
+        with self._starting:
             if self._closed or (self._container and self._sidecar.running() == self._container):
                 return
             # Another process may start it just now.
@@ -200,8 +209,9 @@ class _Used:
                 if self._closed:
                     return
                 found = self._sidecar.running() or self._start()
-            for network in self._joined:
-                self._sidecar.join(network)
+            with self._joining:
+                for network in self._joined:
+                    self._sidecar.join(network)
             self._container = found
 
     def environment(self, settings: Mapping[str, str], *, proxied: bool) -> dict[str, str]:

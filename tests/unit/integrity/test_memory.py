@@ -106,6 +106,55 @@ def test_a_file_that_another_process_removes_meanwhile_is_none(
     assert "/data/file" not in Memory(IMAGE, tmp_path)
 
 
+def test_a_file_that_cannot_be_read_any_more_is_none(read: list[object], tmp_path: Path) -> None:
+    """As on a share that is gone: everything is read again."""
+    assert read
+    memory = Memory(IMAGE, tmp_path)
+    assert memory._file
+    assert memory._file._kept
+    memory._file._kept.close()
+
+    assert memory.listing("/data") is None
+    assert "/data" not in memory.tops()
+    memory.keep_listing("/data", Listing())
+    memory.write()
+    assert memory.listing("/data") is not None
+
+
+def test_of_two_that_write_at_once_one_file_is_left(
+    read: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though each looks for others only when both have written."""
+    assert read
+    forget = imagefile._forget
+    monkeypatch.setattr(imagefile, "_forget", lambda _: None)
+    for name in ("/a", "/b"):
+        memory = Memory(IMAGE, tmp_path)
+        memory.keep_listing(name, Listing())
+        memory.write()
+
+    for _ in range(2):
+        forget(tmp_path / "base-images")
+
+    assert len(list((tmp_path / "base-images").iterdir())) == 1
+    assert "/b" in Memory(IMAGE, tmp_path).tops()
+
+
+def test_what_a_killed_process_left_is_removed(read: list[object], tmp_path: Path) -> None:
+    """Once nobody can be writing there any more."""
+    assert read
+    old, new = tmp_path / "base-images/tmpold", tmp_path / "base-images/tmpnew"
+    for folder in (old, new):
+        folder.mkdir()
+        (folder / "part").touch()
+    os.utime(old, (1, 1))
+
+    imagefile._forget(tmp_path / "base-images")
+
+    assert not old.exists()
+    assert new.exists()
+
+
 def test_what_was_read_in_part_is_remembered_by_nobody(tmp_path: Path) -> None:
     """Where a bound was reached, the next reader comes to it, too, and says so."""
     sandbox, memory = FakeSandbox(), Memory(IMAGE, tmp_path)

@@ -27,7 +27,7 @@ class Sidecar:
     def __init__(self) -> None:
         self.container = ""
         self.starts = 0
-        self.broken = False
+        self.broken = self.lost = False
         self.joined: list[str] = []
         self.ended = False
         self.held: threading.Event | None = None
@@ -44,6 +44,8 @@ class Sidecar:
         if self.held:
             assert self.held.wait(60)
         self.starts += 1
+        if self.lost:
+            raise ConnectionResetError("the engine hung up")
         if self.broken:
             raise InfrastructureError("it does not answer: out of memory")
         self.container = f"container-{self.starts}"
@@ -139,6 +141,33 @@ def test_its_death_ends_no_agents_work(cache: SharedCache, sidecar: Sidecar) -> 
     packages.look()
     until(lambda: "out of memory" in "".join(cache.notes))
     assert cache.use() is None
+
+
+def test_an_engine_that_hangs_up_is_no_more_than_that(cache: SharedCache, sidecar: Sidecar, said: list[str]) -> None:
+    """Whatever error comes of it: the next agents have the host's settings, and what the run is at stays told."""
+    packages = cache.use()
+    assert packages
+    sidecar.lost, sidecar.container = True, ""
+    packages.look()
+    until(lambda: "hung up" in "".join(cache.notes))
+
+    assert cache.use() is None
+    assert said == []
+
+
+def test_an_agent_that_is_done_does_not_wait_until_it_is_started(cache: SharedCache, sidecar: Sidecar) -> None:
+    """Its network is not joined any more, and can be removed."""
+    packages = cache.use()
+    assert packages
+    sidecar.held = threading.Event()
+    with packages.joined("agent"):
+        sidecar.container = ""
+        packages.look()
+    sidecar.held.set()
+
+    until(lambda: sidecar.container == "container-2")
+    cache.use()
+    assert sidecar.joined == []
 
 
 def test_one_that_is_slow_to_start_keeps_nobody_waiting(cache: SharedCache, sidecar: Sidecar) -> None:
